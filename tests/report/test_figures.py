@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from fairmargin.core.curve import RobustnessCurve
+from fairmargin.presentation.section import Curves, Line
 from fairmargin.report import draw as drawn
 from fairmargin.report import figures as plot
 from fairmargin.report.draw import escape
@@ -155,3 +156,11 @@ def test_names_that_shorten_to_the_same_text_stay_apart():
     names = [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xyz"]
     labels = plot.sigma_intervals(example_result(names)).layout.yaxis.ticktext
     assert len(set(labels)) == 3
+
+
+@pytest.mark.parametrize("unit", [1e-50, 1.0, 1e50])
+def test_curves_of_tiny_and_huge_distances_are_drawn_at_their_radii(unit):
+    line = Line("a (n = 2)", x=(0.0, unit, 2 * unit), y=(1.0, 0.5, 0.0), band=0.1, place=0)
+    with np.errstate(all="raise"):
+        figure = drawn.draw(Curves(title="t", x_label="x", y_label="y", lines=(line,), end=2 * unit))
+    assert [max(trace.x) for trace in figure.data] == pytest.approx([2 * unit] * 2, rel=1e-6)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, assert_never
 
 import numpy as np
+import numpy.typing as npt
 import plotly.graph_objects as go
 
 from fairmargin.core.arrays import Floats
@@ -131,7 +132,7 @@ def _labels(lines: Sequence[Line]) -> dict[int, str]:
 
 def _step(line: Line, label: str, colour: str, dash: str, width: float, rank: int = 1000) -> go.Scatter:
     return go.Scatter(
-        x=np.array(line.x, dtype=np.float32),
+        x=_compact(np.array(line.x)),
         y=np.array(line.y, dtype=np.float32),
         name=label,
         legendgroup=label,
@@ -140,6 +141,12 @@ def _step(line: Line, label: str, colour: str, dash: str, width: float, rank: in
         line={"shape": "hv", "color": colour, "dash": dash, "width": width},
         hovertemplate=f"{label}<br>τ = %{{x:.3~g}}: %{{y:.1%}}<extra></extra>",
     )
+
+
+def _compact(radii: Floats) -> npt.NDArray[np.floating]:
+    """Return radii in half the bytes, unless they are too large or too small for numbers of 32 bits."""
+    fits = 1e-30 < radii.max() < 1e30
+    return radii.astype(np.float32) if fits else radii.astype(np.float64)
 
 
 def _band(line: Line, end: float, label: str, colour: str, opacity: float) -> go.Scatter:
@@ -152,7 +159,7 @@ def _band(line: Line, end: float, label: str, colour: str, opacity: float) -> go
     outline = np.concatenate([np.minimum(up + line.band, 1.0), np.maximum(up - line.band, 0.0)[::-1]])
     red, green, blue = (int(colour[i:j], 16) for i, j in pairwise((1, 3, 5, 7)))
     return go.Scatter(
-        x=np.concatenate([across, across[::-1]]).astype(np.float32),
+        x=_compact(np.concatenate([across, across[::-1]])),
         y=outline.astype(np.float32),
         mode="lines",
         line={"width": 0},
