@@ -364,3 +364,15 @@ def test_intervals_of_a_change_cover_it_as_documented(scenario):
     found = rates(EFFECTS[scenario], 2_000, first=50_000)
     assert found.together >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 2_000)
     assert found.found[1] > 0.95
+
+
+def test_groups_of_which_no_search_tells_anything_are_shown_with_dashes_and_one_advice():
+    values = np.append(np.full(40, np.inf), np.full(40, 3.0))
+    distances = Distances(values, np.ones(80, dtype=bool), "exact", "l2", tried=np.append(np.zeros(40), np.full(40, 5)))
+    found = compare(distances, distances, groups(40, 40), AuditSettings(resamples=200, up_to=2))
+    shown = [cell.text for row in found.section().tables[0].rows for cell in row]
+    assert "– → –" in shown
+    assert not any("nan" in text for text in shown)
+    advice = [note for note in found.notes() if "cannot be compared" in note]
+    assert len(advice) == 1
+    assert advice[0].endswith("Search farther.")

@@ -17,11 +17,13 @@ from fairmargin.inference.estimate import (
 )
 from fairmargin.presentation.formatting import (
     fixed,
+    is_factor,
     limit_text,
     number,
     plain,
     shows_digits,
     table_p,
+    table_share,
 )
 from fairmargin.presentation.section import (
     LESS,
@@ -106,13 +108,16 @@ def share(estimate: Estimate, *, signed: bool, unit: str = " %", alone: Estimate
     """
 
     def shown(given: Estimate) -> Cell:
+        if unit:
+            return _cell(given, lambda value: table_share(value, signed=signed))
         return _cell(given, lambda value: fixed(100 * value, 1, signed=signed))
 
     cell = shown(estimate)
     if not estimate.is_defined:
         return cell
     own = "" if alone is None else shown(alone).interval
-    return Cell(f"{cell.text}{unit}", cell.interval, cell.note or (f"alone {own}" if own else ""))
+    text = cell.text if unit and is_factor(estimate.value) else f"{cell.text}{unit}"
+    return Cell(text, cell.interval, cell.note or (f"alone {own}" if own else ""))
 
 
 def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:

@@ -273,7 +273,7 @@ def compare(
         horizon.up_to,
         horizon.reason,
         (
-            *filter(None, [tiny_words([before, after], horizon.up_to), *(each.warning for each in known)]),
+            *filter(None, [tiny_words([before, after], horizon.up_to), *dict.fromkeys(each.warning for each in known)]),
             *([CENSORING] if any(each.is_censored for each in known) else []),
             *filter(None, [design.words(len(before))]),
             *_warnings(before, after),

@@ -20,6 +20,7 @@ from fairmargin.inference.estimate import (
     Verdict,
 )
 from fairmargin.presentation.formatting import (
+    is_factor,
     level_text,
     limits_text,
     listed,
@@ -32,6 +33,7 @@ from fairmargin.presentation.formatting import (
     radius_words,
     shows_digits,
     signed_percent,
+    times,
 )
 
 
@@ -102,11 +104,17 @@ def comparison(sigma: float, bound: Bound = Bound.EXACT) -> str:
 
     >>> comparison(-0.31), comparison(0.12), comparison(-0.31, Bound.LOWER)
     ('31 % closer', '12 % farther', '31 % smaller')
+    >>> comparison(904.2)
+    '905 times farther'
     """
     if percent(abs(sigma)) == "0 %":
         return "equal" if bound is Bound.LOWER else "equally far"
     less, more = ("smaller", "larger") if bound is Bound.LOWER else ("closer", "farther")
-    return f"{percent(abs(sigma))} {less if sigma < 0 else more}"
+    return f"{_size(abs(sigma))} {less if sigma < 0 else more}"
+
+
+def _size(difference: float) -> str:
+    return times(difference) if is_factor(difference) else percent(difference)
 
 
 def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) -> str:
@@ -124,7 +132,7 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
         return f"{level} interval {comparison(low, bound)} to {comparison(high, bound)}"
     near, far = sorted((abs(low), abs(high)))
     nearest = percent(near) if near == 0 or shows_digits(percent(near)) else "just above 0 %"
-    return f"{level} interval {nearest} to {percent(far)}"
+    return f"{level} interval {_size(near) if is_factor(near) else nearest} to {_size(far)}"
 
 
 def headline(result: ComparedGroups[Any], control: str = "") -> str:
@@ -229,7 +237,12 @@ def _undecided(rows: Sequence[ComparedGroup], of_all: int) -> str:
     if all(map(math.isnan, ends)):
         return f"{which}."
     allow = "the interval allows a difference" if len(rows) == 1 else "their intervals allow differences"
-    return f"{which}; {allow} of {f'up to {percent(max(ends))}' if all(map(math.isfinite, ends)) else 'any size'}."
+    if not all(map(math.isfinite, ends)):
+        return f"{which}; {allow} of any size."
+    largest = max(ends)
+    if is_factor(largest):
+        return f"{which}; {allow} of up to a factor of {number(1 + largest)}."
+    return f"{which}; {allow} of up to {percent(largest)}."
 
 
 def cap_note(up_to: float, reason: str = "") -> str:

@@ -263,7 +263,9 @@ def restrict(
     )
     remedy = "Set `up_to=` (--up-to) to a smaller radius, or search farther."
     short = farthest[plain.unknown[0] > 0]
-    if short.size:
+    if short.size and short.min() == 0:
+        remedy = "Search farther."
+    elif short.size:
         remedy = f"Set `up_to=` (--up-to) to at most {short.min():.4g}, or search farther."
     return Restricted(plain.values, within.values, low, high, True, plain.widening, own_gaps, gaps, remedy)
 

@@ -8,6 +8,7 @@ from fairmargin.core.bound import Bound
 
 JUST_BEYOND_ZERO = 1e-12  # a limit that the correction for the number of groups moved to the other side of 0
 _NAMES_AT_MOST = 5
+_MANY_TIMES = 10.0  # relative differences above it are shown as factors
 _JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
 
 
@@ -88,8 +89,26 @@ def level_text(confidence: float) -> str:
 
 
 def signed_percent(share: float) -> str:
-    """Format a difference in percent with its sign and two significant digits, as every sentence gives σ."""
-    return percent(share, signed=True)
+    """Format a relative difference, such as σ, for a sentence: in percent with its sign, or as a factor if it is large.
+
+    >>> signed_percent(-0.313), signed_percent(32.4)
+    ('−31 %', '33.4 times')
+    """
+    return times(share) if is_factor(share) else percent(share, signed=True)
+
+
+def is_factor(share: float) -> bool:
+    """Return whether a relative difference is above +1,000 %, so that texts show it as a factor."""
+    return _MANY_TIMES < share < math.inf
+
+
+def times(share: float) -> str:
+    """Format a relative difference as a factor.
+
+    >>> times(904.2)
+    '905 times'
+    """
+    return f"{number(1 + share)} times"
 
 
 def table_percent(share: float, *, signed: bool = True) -> str:
@@ -97,10 +116,20 @@ def table_percent(share: float, *, signed: bool = True) -> str:
 
     >>> table_percent(-0.265), table_percent(0.5, signed=False), table_percent(math.inf), table_percent(math.nan)
     ('−26.5 %', '50.0 %', '∞', '–')
+    >>> table_percent(904.2)
+    '×905'
     """
-    if not math.isfinite(share):
-        return "–" if math.isnan(share) else number(share)
-    return f"{fixed(100 * share, 1, signed=signed)} %"
+    shown = table_share(share, signed=signed)
+    return f"{shown} %" if math.isfinite(share) and not is_factor(share) else shown
+
+
+def table_share(share: float, *, signed: bool = True) -> str:
+    """Format a share as `table_percent` does, without the unit; a difference above +1,000 % is a factor.
+
+    >>> table_share(-0.265), table_share(904.2)
+    ('−26.5', '×905')
+    """
+    return f"×{number(1 + share)}" if is_factor(share) else fixed(100 * share, 1, signed=signed)
 
 
 def points(change: float, *, signed: bool = True) -> str:
@@ -138,11 +167,13 @@ def signed(value: float, digits: int = 4) -> str:
 
 
 def fixed(value: float, decimals: int, *, signed: bool) -> str:
-    """Format a number with `decimals` decimals and a real minus sign.
+    """Format a number with `decimals` decimals and a real minus sign; a dash for NaN.
 
     >>> fixed(-0.25, 1, signed=True), fixed(3.0, 2, signed=True), fixed(0.0, 1, signed=True)
     ('−0.2', '+3.00', '0.0')
     """
+    if math.isnan(value):
+        return "–"
     if math.isinf(value):
         return "−∞" if value < 0 else "∞"
     text = f"{abs(value):,.{decimals}f}"
