@@ -211,3 +211,12 @@ def test_clusters_without_any_correct_sample_have_no_robustness_bias_and_a_reaso
     distances = Distances(np.zeros(80), np.zeros(80, dtype=bool), "exact", "l2")
     row = compare_curves(distances, groups_of(np.arange(80) % 2), AuditSettings(cluster=np.arange(80) // 2))["g0"]
     assert row.robustness_bias_max.reason == "no correct sample in group 'g0'"
+
+
+def test_a_difference_at_a_radius_without_an_interval_names_the_reason():
+    values, weights = np.random.default_rng(0).gamma(2, 1, 60), np.arange(1, 61)
+    distances = Distances(values, np.ones(60, dtype=bool), "exact", "l2")
+    groups = groups_of([0] + [1] * 59)
+    for row in compare_curves(distances, groups, AuditSettings(sample_weight=weights), radii=(1.0,)):
+        assert math.isnan(row.differences[0].high)
+        assert row.differences[0].reason == f"group {row.group!r} or its rest has 1 independent sample: no interval"

@@ -104,3 +104,24 @@ def test_a_group_that_has_too_few_samples_without_the_tail_is_not_named() -> Non
     result = audit(exact(values), groups_of(51, 2000, 2000), QUICK)
     assert result["g0"].verdict == MORE_ROBUST
     assert not any("“g0” would" in note for note in notes(result))
+
+
+def test_where_one_far_sample_makes_an_interval_very_wide_the_result_says_so_once_and_points_to_the_medians() -> None:
+    result = audit(exact(with_far(1)), groups_of(200, 200), QUICK)
+    assert max(row.sigma.high for row in result) > 10
+    shown = [each for each in str(result).splitlines() if "depend on single samples" in each]
+    assert len(shown) == 1
+    assert "one distance makes up" in shown[0]
+    assert "Compare the medians (of" in shown[0]
+    wide = max(result, key=lambda row: row.sigma.high)
+    assert " times; p" in result.finding(wide)
+    assert "depend on single samples" in result.finding(wide)
+
+
+def test_no_sentence_is_shown_twice() -> None:
+    rng = np.random.default_rng(0)
+    values = np.append(rng.gamma(2, 0.5, 200), rng.gamma(2, 1.0, 200))
+    result = audit(exact(values), groups_of(200, 200), QUICK)
+    text = str(result).lower()
+    assert text.count("the mean distance of its correct samples is smaller") == 1
+    assert "mean distance of its correct samples is smaller" in result.finding(result["g0"])

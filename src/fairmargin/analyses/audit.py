@@ -46,10 +46,13 @@ from fairmargin.analyses.figures import GroupWithCurve, robustness_curves, sigma
 from fairmargin.analyses.measures import (
     Measured,
     OtherMeasures,
+    is_very_wide,
+    largest_share,
     measures_section,
     median_words,
     other_measures,
     parts_words,
+    single_samples,
     tail_warning,
 )
 from fairmargin.analyses.summary import ComparedGroups, bound_warning, by_sigma, cap_note, finding, summary
@@ -183,7 +186,8 @@ class AuditResult(ComparedGroups[GroupResult]):
             p_equal = p_value(self.overall.p_equal)
             sentences.append(f"Test of the assumption that all groups are equally robust: {p_equal}.")
         at_radii = "" if self.curves is None else self.curves.at_radii
-        return [sentences[0], *filter(None, [self._parts_of_least, self.hidden_difference, at_radii]), *sentences[1:]]
+        more = (self._parts_of_least, self.hidden_difference, at_radii, self._single_samples)
+        return [sentences[0], *filter(None, more), *sentences[1:]]
 
     @property
     def _parts_of_least(self) -> str:
@@ -195,12 +199,23 @@ class AuditResult(ComparedGroups[GroupResult]):
     @property
     def hidden_difference(self) -> str:
         """Sentence about groups whose curves differ significantly although their means do not; empty if none."""
-        hidden = [row.group for row in by_sigma(self.groups) if self._only_curves_differ(row)]
+        hidden = self._hidden
         if not hidden:
             return ""
         others = [quoted(group) for group in hidden[1:] if len(self.groups) > 2]
         same = f" The same holds for {listed(others)}." if others else ""
         return f"{self._difference_of_curves(hidden[0])}{same}"
+
+    @property
+    def _hidden(self) -> list[str]:
+        return [row.group for row in by_sigma(self.groups) if self._only_curves_differ(row)]
+
+    @property
+    def _single_samples(self) -> str:
+        """Sentence about groups whose mean depends on one distance, so that an interval of σ is very wide."""
+        if self.censoring or not any(is_very_wide(row.sigma) for row in self):
+            return ""
+        return single_samples([(row, largest_share(row.curve, self.up_to)) for row in self])
 
     def _only_curves_differ(self, row: GroupResult) -> bool:
         """Return whether the means of a group and its rest do not differ significantly, but their curves do."""
@@ -217,7 +232,20 @@ class AuditResult(ComparedGroups[GroupResult]):
     def finding(self, row: GroupResult) -> str:
         """Return a group's verdict, the kind of bound it rests on, and what curves, parts and medians add to it."""
         curves = self._difference_of_curves(row.group) if self._only_curves_differ(row) else ""
-        return " ".join(filter(None, (finding(self, row, row.reason), curves, parts_words(row), median_words(row))))
+        single = ""
+        if not self.censoring and is_very_wide(row.sigma):
+            single = single_samples([(row, largest_share(row.curve, self.up_to))])
+        return " ".join(filter(None, (self._verdict(row), curves, parts_words(row), single, median_words(row))))
+
+    def _short_finding(self, row: GroupResult) -> str:
+        """Return the finding of a group without what the summary says of it."""
+        hidden = self._hidden
+        curves = self._difference_of_curves(row.group) if row.group in hidden[1:] else ""
+        parts = "" if row is by_sigma(self.groups)[0] else parts_words(row)
+        return " ".join(filter(None, (self._verdict(row), curves, parts, median_words(row))))
+
+    def _verdict(self, row: GroupResult) -> str:
+        return finding(self, row, row.reason)
 
     def notes(self) -> list[str]:
         """Return every condition under which the numbers hold."""
@@ -262,7 +290,7 @@ class AuditResult(ComparedGroups[GroupResult]):
             ),
             answer=headline,
             sentences=tuple(more),
-            findings=tuple(self.finding(row) for row in rows),
+            findings=tuple(map(self._short_finding, rows)),
             cautions=self.warnings,
             notes=tuple(self.notes()),
             tables=(_groups_table(self, rows, capped),),

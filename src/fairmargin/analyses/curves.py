@@ -543,7 +543,9 @@ def _difference(i: int, label: str, contrasts: Contrasts, low: float, high: floa
         return Estimate.undefined(f"there is no sample outside group {label!r}", bound)
     if contrasts.dropped[i] == 1:
         return Estimate.undefined(f"no stratum has two samples of group {label!r} and two others", bound)
-    return Estimate(float(contrasts.gap[i]), low, high, bound)
+    one = min(contrasts.units[i], contrasts.rest_units[i]) < 2
+    reason = f"group {label!r} or its rest has 1 independent sample: no interval" if one and math.isnan(high) else ""
+    return Estimate(float(contrasts.gap[i]), low, high, bound, reason)
 
 
 def _method(settings: AuditSettings, radii: tuple[float, ...]) -> str:

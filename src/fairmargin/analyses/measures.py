@@ -8,6 +8,7 @@ import numpy as np
 
 from fairmargin.analyses.cells import share, table_of
 from fairmargin.core.arrays import Floats
+from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.contrast import Contrasts
@@ -123,6 +124,48 @@ def median_words(row: Measured) -> str:
 
 def _with_limits(estimate: Estimate) -> str:
     return f"{signed_percent(estimate.value)}, interval {limits_text(estimate.low, estimate.high, signed_percent)}"
+
+
+_VERY_WIDE = 10.0  # limits of σ beyond +1,000 %, or below the same factor in the other direction
+_SINGLE = 0.2  # share of a mean that one sample may add without a word about it
+
+
+def is_very_wide(sigma: Estimate) -> bool:
+    """Return whether an interval of σ allows means that differ by more than a factor of 11.
+
+    >>> from fairmargin.core.bound import Bound
+    >>> [is_very_wide(Estimate(0.2, *limits, Bound.EXACT)) for limits in ((-0.3, 904), (-0.95, 0.3), (-0.3, 0.9))]
+    [True, True, False]
+    """
+    return sigma.high > _VERY_WIDE or sigma.low < 1 / (1 + _VERY_WIDE) - 1
+
+
+def largest_share(curve: RobustnessCurve, up_to: float) -> float:
+    """Return the share that the sample with the largest part adds to a mean distance; 0 if all distances are 0.
+
+    >>> largest_share(RobustnessCurve([1.0, 1.0, 6.0]), np.inf)
+    0.75
+    """
+    parts = np.minimum(curve.values, up_to) * (1.0 if curve.weights is None else curve.weights)
+    total = float(parts.sum())
+    return float(parts.max()) / total if 0 < total < np.inf else 0.0
+
+
+def single_samples(rows: Sequence[tuple[Measured, float]]) -> str:
+    """Say which means depend on one distance, and refer to medians; empty if none does.
+
+    Each row is given with the share of its mean that one sample adds. Groups without a verdict are left out.
+    """
+    found = [(row, part) for row, part in rows if part >= _SINGLE and row.verdict in _WITHOUT_TAIL]
+    if not found:
+        return ""
+    which = [f"{percent(part)} of that of {quoted(row.group)}" for row, part in found]
+    row = found[0][0]
+    median = f" (of {quoted(row.group)}: {_with_limits(row.sigma_median)})" if row.sigma_median.is_defined else ""
+    return (
+        f"Mean distances depend on single samples: one distance makes up {listed(which, at_most=3)}. "
+        f"Compare the medians{median}, or means up to a radius (`up_to`)."
+    )
 
 
 _WITHOUT_TAIL = {
