@@ -1,7 +1,8 @@
 """Write docs/results/first-audits.md: `python docs/results/first_audits.py`, with ../shared beside the project.
 
-It runs the commands that the page shows (ten minutes on one core) and fills in their results. Distances are kept in
-fairmargin-results/, so that an interrupted run continues, and a change of the statistics takes seconds.
+It runs the commands that the page shows (ten minutes on one core) and fills in their results, which are kept in
+fairmargin-results/, so that an interrupted run continues. Results belong to a version of the package: after a change of
+the statistics within a version, remove fairmargin-results/ first.
 """
 
 import platform
