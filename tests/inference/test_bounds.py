@@ -66,3 +66,11 @@ def test_where_all_distances_are_known_the_limits_are_students_limits_of_the_log
     center = math.log(a.mean() / rest.mean())
     assert limits.low[0] == pytest.approx(math.expm1(center - reach), abs=2e-3)
     assert limits.high[0] == pytest.approx(math.expm1(center + reach), abs=2e-3)
+
+
+def test_two_samples_of_which_little_is_known_have_an_infinite_limit_without_a_numpy_warning() -> None:
+    values = np.append([1e-9, 1.0], np.random.default_rng(0).gamma(2, 1, 58))
+    groups = Partition("g", ["few", "many"], np.repeat([0, 1], [2, 58]))
+    with np.errstate(all="raise", under="ignore"):
+        limits = sigma_bounds(values, values, groups, None, Design(None, None), 1e-7)
+    assert limits.high[0] == math.inf

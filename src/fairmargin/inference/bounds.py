@@ -29,7 +29,7 @@ def sigma_bounds(
     """
     least = _log_ratio_limits(low, high, partition, control, design, alpha).low
     largest = _log_ratio_limits(high, low, partition, control, design, alpha).high
-    return Limits(np.expm1(least), np.expm1(largest))
+    return Limits(least, largest).transformed(np.expm1)
 
 
 def _log_ratio_limits(
