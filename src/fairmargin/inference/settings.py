@@ -13,6 +13,8 @@ from fairmargin.core.partition import MISSING, Partition, label_text
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import FEWEST_FOR_VERDICT
 
+_LEAST_RATIO = 1e-9  # of two weights; differences of sums of weights have rounding errors of 1e-16 of the sum
+
 _ALLOWED: dict[str, tuple[Callable[[float], bool], str]] = {
     "confidence": (lambda value: 0.5 <= value < 1, "must lie in [0.5, 1), for instance 0.95"),
     "up_to": (
@@ -181,6 +183,13 @@ def checked_weights(given: Any) -> Floats:
             raise InputError(f"{expected}; it has {what} at index {int(mask.argmax()):,}", field="sample_weight")
     if not (weights > 0).any():
         raise InputError("has no number above 0, and samples with weight 0 count as absent", field="sample_weight")
+    least = weights[weights > 0].min()
+    if least / weights.max() < _LEAST_RATIO:
+        raise InputError(
+            f"has weights from {least:g} to {weights.max():g}, whose sums cannot be computed: a weight above 0 must be "
+            f"at least {_LEAST_RATIO:g} times the largest. Give smaller ones the weight 0",
+            field="sample_weight",
+        )
     return weights
 
 

@@ -66,6 +66,7 @@ REFUSALS = [
     ),
     settings("`sample_weight` has no number above 0", "sample_weight", [0.0, 0.0]),
     settings("`sample_weight` has no number above 0", "sample_weight", []),
+    settings("`sample_weight` has weights from 1e-300 to 1, whose sums cannot be", "sample_weight", [1.0, 0.0, 1e-300]),
     Refusal(
         lambda _: AuditSettings(sample_weight=[1, 2]).weights(3),
         "`sample_weight` has 2 weights, but there are 3 samples",
