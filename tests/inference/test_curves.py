@@ -220,3 +220,11 @@ def test_a_difference_at_a_radius_without_an_interval_names_the_reason():
     for row in compare_curves(distances, groups, AuditSettings(sample_weight=weights), radii=(1.0,)):
         assert math.isnan(row.differences[0].high)
         assert row.differences[0].reason == f"group {row.group!r} or its rest has 1 independent sample: no interval"
+
+
+def test_weighted_curves_of_which_nothing_is_known_beyond_radius_0_are_compared_there():
+    values = np.where(np.arange(80) % 4 == 0, 0.0, np.inf)
+    distances = Distances(values, values > 0, "exact", "l2", tried=np.zeros(80))
+    settings = AuditSettings(sample_weight=np.arange(1, 81), up_to=1.0)
+    row = compare_curves(distances, groups_of(np.arange(80) // 40), settings)["g0"]
+    assert (row.robustness_bias_max.value, row.robustness_bias_radius) == pytest.approx((0.0, 0.0))

@@ -360,7 +360,8 @@ class Known:
     def of(cls, cells: Sorted, start: int, stop: int, end: float, size: float) -> "Known":
         """Return what is known of a sorted slice below the radius `end`; `size` is the weight of correct samples."""
         values = cells.values[start:stop]
-        first, last = np.searchsorted(values, 0.0, side="right"), np.searchsorted(values, end, side="left")
+        first = np.searchsorted(values, 0.0, side="right")
+        last = max(first, np.searchsorted(values, end, side="left"))  # the end can be 0
         if cells.weights is None:
             return cls(values[first:last], None, float(stop - start - first), size)
         sums = cells.sums(start, stop)
