@@ -228,3 +228,15 @@ def test_weighted_curves_of_which_nothing_is_known_beyond_radius_0_are_compared_
     settings = AuditSettings(sample_weight=np.arange(1, 81), up_to=1.0)
     row = compare_curves(distances, groups_of(np.arange(80) // 40), settings)["g0"]
     assert (row.robustness_bias_max.value, row.robustness_bias_radius) == pytest.approx((0.0, 0.0))
+
+
+def test_a_small_group_without_a_rare_near_sample_does_not_differ_where_clusters_span_groups():
+    values = np.append(np.full(60, 1.0), np.where(np.arange(240) % 24 == 0, 0.05, 1.0))
+    clusters = np.random.default_rng(0).permutation(300) // 2
+    distances = Distances(values, np.ones(300, dtype=bool), "exact", "l2")
+    for row in compare_curves(
+        distances, groups_of([0] * 60 + [1] * 240), AuditSettings(cluster=clusters), radii=(0.1,)
+    ):
+        (difference,) = row.differences
+        assert math.isnan(row.differences_p[0])
+        assert difference.low <= 0 <= difference.high

@@ -58,6 +58,7 @@ CurveVerdict = Literal[
     "not comparable",
 ]
 DIFFERENT: Final = (LOWER, HIGHER, CROSSING)
+_FEWEST_RARE = 8  # samples that a share of a small group needs on both sides of a radius, if clusters span groups
 _MARKS: dict[str, Mark] = {
     LOWER: LESS,
     HIGHER: MORE,
@@ -533,9 +534,19 @@ def _differences(
 
 
 def _shares(beyond: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None) -> Contrasts:
+    """Compare shares. If clusters span groups, shares near 0 or 1 of small groups are not tested.
+
+    Such clusters cannot be permuted, and a group that happens to have no rare sample has a standard error of 0.
+    """
     if settings.weights(len(beyond)) is None:
-        return share_contrasts(beyond, partition, settings, cluster)
-    return compare_groups(beyond, partition, settings, cluster)[1]
+        found = share_contrasts(beyond, partition, settings, cluster)
+    else:
+        found = compare_groups(beyond, partition, settings, cluster)[1]
+    if cluster is None or len(np.unique(cluster * len(partition.labels) + partition.membership)) == cluster.max() + 1:
+        return found
+    rare = min(beyond.mean(), 1 - beyond.mean())
+    few = np.minimum(found.effective, found.rest_effective) * rare < _FEWEST_RARE
+    return replace(found, p=np.where(few, np.nan, found.p))
 
 
 def _difference(i: int, label: str, contrasts: Contrasts, low: float, high: float, bound: Bound) -> Estimate:
