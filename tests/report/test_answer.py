@@ -159,3 +159,15 @@ def test_an_unlimited_interval_allows_differences_of_any_size():
     assert "the interval allows a difference of any size" in summary.summary(result_of(open_ended))[1]
     several = result_of(open_ended, group_with(0.1, -0.3, 0.4, NO_DIFFERENCE, "1"))
     assert "their intervals allow differences of any size" in summary.summary(several)[1]
+
+
+def test_large_relative_differences_are_factors():
+    wide = group_with(20.0, -0.3, 904.0, NO_DIFFERENCE)
+    assert "the interval allows a difference of up to 905 times." in summary.summary(result_of(wide))[1]
+    assert "(a mean 21 times that of the rest, 95 % interval −30 % to 905 times;" in summary.finding(
+        result_of(wide), wide, ""
+    )
+    one = group_with(0.2, -0.3, 5e14, NO_DIFFERENCE)
+    endless = result_of(one)
+    assert "95 % interval −30 % to more than 1,000,000 times;" in summary.finding(endless, one, "")
+    assert "the interval allows a difference of more than 1,000,000 times." in summary.summary(endless)[1]

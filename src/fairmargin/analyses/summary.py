@@ -90,13 +90,17 @@ def finding(result: ComparedGroups[Any], row: ComparedGroup, reason: str) -> str
     than = "from the rest" if row.verdict == NO_DIFFERENCE else "than the rest"
     sigma, size = row.sigma, f"σ undefined: {row.sigma.reason}"
     if sigma.is_defined and math.isnan(sigma.high):
-        size = f"σ = {signed_percent(sigma.value)}, no interval: {sigma.reason}"
+        size = f"{_sigma_text(sigma.value)}, no interval: {sigma.reason}"
     elif sigma.is_defined:
         whose = " for all groups at once" if len(result.groups) > 2 else ""
         limits = limits_text(sigma.low, sigma.high, signed_percent)
-        size = f"σ = {signed_percent(sigma.value)}, {level_text(result.confidence)} interval{whose} {limits}"
+        size = f"{_sigma_text(sigma.value)}, {level_text(result.confidence)} interval{whose} {limits}"
     radius = f" This holds {radius_words(result.up_to)}." if math.isfinite(result.up_to) else ""
     return f"{name}: {row.verdict} {than}, by {result.bound.words} ({size}; {p_value(row.p_adjusted)}).{radius}"
+
+
+def _sigma_text(sigma: float) -> str:
+    return f"a mean {times(sigma)} that of the rest" if is_factor(sigma) else f"σ = {signed_percent(sigma)}"
 
 
 def comparison(sigma: float, bound: Bound = Bound.EXACT) -> str:
@@ -241,7 +245,7 @@ def _undecided(rows: Sequence[ComparedGroup], of_all: int) -> str:
         return f"{which}; {allow} of any size."
     largest = max(ends)
     if is_factor(largest):
-        return f"{which}; {allow} of up to a factor of {number(1 + largest)}."
+        return f"{which}; {allow} of {'' if largest > 1e6 else 'up to '}{times(largest)}."
     return f"{which}; {allow} of up to {percent(largest)}."
 
 

@@ -8,6 +8,7 @@ from fairmargin.core.bound import Bound
 
 JUST_BEYOND_ZERO = 1e-12  # a limit that the correction for the number of groups moved to the other side of 0
 _NAMES_AT_MOST = 5
+_MILLION = 1e6  # larger factors are not printed
 _MANY_TIMES = 10.0  # relative differences above it are shown as factors
 _JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
 
@@ -105,10 +106,10 @@ def is_factor(share: float) -> bool:
 def times(share: float) -> str:
     """Format a relative difference as a factor.
 
-    >>> times(904.2)
-    '905 times'
+    >>> times(904.2), times(5e14)
+    ('905 times', 'more than 1,000,000 times')
     """
-    return f"{number(1 + share)} times"
+    return "more than 1,000,000 times" if share > _MILLION else f"{number(1 + share)} times"
 
 
 def table_percent(share: float, *, signed: bool = True) -> str:
@@ -126,9 +127,11 @@ def table_percent(share: float, *, signed: bool = True) -> str:
 def table_share(share: float, *, signed: bool = True) -> str:
     """Format a share as `table_percent` does, without the unit; a difference above +1,000 % is a factor.
 
-    >>> table_share(-0.265), table_share(904.2)
-    ('−26.5', '×905')
+    >>> table_share(-0.265), table_share(904.2), table_share(5e14)
+    ('−26.5', '×905', '> ×1,000,000')
     """
+    if is_factor(share) and share > _MILLION:
+        return "> ×1,000,000"
     return f"×{number(1 + share)}" if is_factor(share) else fixed(100 * share, 1, signed=signed)
 
 
