@@ -99,10 +99,10 @@ def test_no_sample_is_dropped_and_a_group_of_one_does_not_decide_the_radius():
     assert verdicts(result) == [LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE]
     lone = result["one"]
     assert not lone.robustness.is_defined
-    assert "searches failed for 100 % of group 'one'" in lone.reason
+    assert "searches failed for 100 % of “one”" in lone.reason
     assert "1 of 3 groups cannot be compared" in result.warnings[0]
     assert not result.overall.variance.is_defined
-    assert "group 'one'" in result.overall.worst_robustness.reason
+    assert "“one”" in result.overall.worst_robustness.reason
 
 
 @pytest.mark.parametrize("across", [False, True], ids=["weights", "weights and people in both groups"])
@@ -143,12 +143,23 @@ def test_beyond_every_search_nothing_is_compared_and_the_remedy_names_a_radius_t
         assert row.verdict == NOT_COMPARABLE
         for estimate in (row.sigma, row.gap_to_rest, row.robustness):
             assert not estimate.is_defined
-        assert "before 2, and no other sample tells" in reason_of(row.p_adjusted)
+        assert "before 2, and too few other samples tell" in reason_of(row.p_adjusted)
     assert math.isnan(result.overall.p_equal)
     assert NO_DIFFERENCE not in str(result)
     assert AuditResult.from_json(result.to_json()).to_json() == result.to_json()
     enough = float(result.finding(result["F"]).split("at most ")[1].split(",")[0])
     assert NOT_COMPARABLE not in verdicts(audited(values, 1.0, AuditSettings(resamples=400, up_to=enough)))
+
+
+@pytest.mark.parametrize("depth", [math.inf, 6.0, math.nan], ids=["proven", "searched far", "of unknown depth"])
+def test_a_few_samples_of_which_more_is_known_do_not_make_failed_searches_comparable(depth):
+    values = np.random.default_rng(0).uniform(0.5, 1.5, 400)
+    tried = np.where(np.arange(400) % 200 == 0, depth, 1.0)
+    distances = upper(np.where((values > 1) | (tried != 1), np.inf, values), tried)
+    beyond = audit(distances, halves(values), AuditSettings(resamples=400, up_to=5))
+    assert verdicts(beyond) == [NOT_COMPARABLE] * 2
+    assert "at most 1," in beyond["F"].reason
+    assert audit(distances, halves(values), QUICK).up_to <= 1
 
 
 def test_a_fixed_depth_is_no_censoring_before_the_largest_distance_found():
@@ -265,4 +276,4 @@ def test_power_counts_what_failed_searches_cost_and_promises_nothing_beyond_them
     shallow = upper(np.where(GAP > 1, np.inf, GAP), 1.0)
     beyond = power(shallow, halves(GAP), AuditSettings(up_to=2.0))["F"]
     assert math.isnan(beyond.smallest_drop)
-    assert "no other sample tells" in reason_of(beyond.samples_needed)
+    assert "too few other samples tell" in reason_of(beyond.samples_needed)

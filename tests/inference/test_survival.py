@@ -85,6 +85,15 @@ def test_a_sample_proven_unreachable_counts_as_the_horizon() -> None:
     assert by_hand(radius, found, 4.0) == pytest.approx((1 + 2 + 4) / 3)  # the failed search is like the average other
 
 
+@pytest.mark.parametrize("beyond", [[], [np.inf] * 2, [6.0]], ids=["none", "two proofs", "a far search that failed"])
+def test_single_samples_beyond_many_failed_searches_do_not_tell_how_far_these_lie(beyond: list[float]) -> None:
+    radius = np.array([*np.linspace(0.1, 1, 50), *[1.0] * 50, *beyond])
+    found = np.arange(len(radius)) < 50
+    known = pseudo_values(radius, found, np.zeros(len(radius), dtype=np.int64), 1, 5.0)
+    assert known.reach.tolist() == [1]
+    assert known.unknown[0] == pytest.approx(50 / len(radius))
+
+
 def test_the_curve_is_held_beyond_the_last_search_and_the_share_that_is_not_known_is_given() -> None:
     radius, found = np.array([1.0, 2.0, 2.0, 1.5]), np.array([True, False, False, True])
     known = pseudo_values(radius, found, np.zeros(4, dtype=np.int64), 1, 3.0)
@@ -145,7 +154,7 @@ def test_a_weight_of_three_is_three_samples() -> None:
 
 def rule(radius: list[float], failed: list[int]) -> float:
     lost = np.isin(np.arange(len(radius)), failed)
-    return float(largest_radius_at_risk(np.array(radius), lost, np.zeros(len(radius), dtype=np.int64), 1)[0])
+    return float(largest_radius_at_risk(np.array(radius), lost, np.zeros(len(radius), dtype=np.int64), 1, 0.05)[0])
 
 
 @pytest.mark.parametrize(
@@ -156,6 +165,8 @@ def rule(radius: list[float], failed: list[int]) -> float:
         ([1, 2, 3, 4], [3], 4),  # nothing is known beyond the last search
         ([1, 2, 3, 4], [0, 1], 3),  # two failed: at 3 two samples are left, at 4 one
         ([1, 2, 3, math.inf], [0], math.inf),  # proven: nothing is unknown
+        ([0.5, 1, 1, 1, math.inf, math.inf], [1, 2, 3], 1),  # proofs for others do not tell how far these three lie
+        ([1] + [math.inf] * 99, [0], math.inf),  # 1 % of a group that is proven otherwise
         ([0.0] * 90 + [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], list(range(90, 99)), 6),  # 5 % of 100 are enough
         ([5, 5, 5, 5], [0, 1, 2, 3], 5),
         ([1, 1, 2, 2], [0, 1], math.inf),  # enough up to the farthest distance, which was found

@@ -19,7 +19,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import capped, cut_words, without_contrasts
-from fairmargin.inference.survival import largest_radius_at_risk, masses, pseudo_values
+from fairmargin.inference.survival import COMFORTABLE, MOST_UNKNOWN, largest_radius_at_risk, masses, pseudo_values
 from fairmargin.inference.units import sum_of_others, sums_in_order
 from fairmargin.presentation.formatting import number, percent, quoted
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _Row = TypeVar("_Row", bound="DataclassInstance")
 _DECIDES = 10  # cells with fewer samples do not lower the horizon of all others
-MOST_UNKNOWN = 0.01  # share of a side beyond its last search up to which it can still be compared
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +119,7 @@ def _limits_by_cells(searches: Searches, partition: Partition, control: Partitio
     limits = []
     for cell, labels in _cells(partition, control):
         size = np.bincount(cell, minlength=len(labels))
-        radius = largest_radius_at_risk(searches.radius, searches.failed, cell, len(labels))
+        radius = largest_radius_at_risk(searches.radius, searches.failed, cell, len(labels), COMFORTABLE)
         decides = size >= _DECIDES if (size >= _DECIDES).any() else size > 0
         decides &= radius > 0  # of other cells nothing is known at any radius
         first = int(np.where(decides, radius, np.inf).argmin())
@@ -255,14 +254,12 @@ def restrict(
         strata = len(control.labels)
         cell = partition.membership * strata + control.membership
         within = _pseudo_values(searches, radius, cell, (groups, strata), up_to, weights)
-    farthest = np.zeros(groups)
-    np.maximum.at(farthest, partition.membership, nearest)
     own_gaps, gaps = (
         tuple(_gap(label, own, rest, up_to) for label, own, rest in zip(partition.labels, *shares, strict=True))
         for shares in ((plain.unknown[0], np.zeros(groups)), within.unknown)
     )
     remedy = "Set `up_to=` (--up-to) to a smaller radius, or search farther."
-    short = farthest[plain.unknown[0] > 0]
+    short = plain.reach[plain.unknown[0] > 0]
     if short.size and short.min() == 0:
         remedy = "Search farther."
     elif short.size:
@@ -275,6 +272,7 @@ class _InCells:
     """Pseudo-values, and of each group and of its rest the share of which nothing is known up to T."""
 
     values: Floats
+    reach: Floats  # of each cell
     widening: Floats
     unknown: tuple[Floats, Floats]
 
@@ -288,15 +286,15 @@ def _pseudo_values(
     lost, of = ((part.reshape(shape).sum(axis=1)) for part in (found.unknown * size, size))
     rest_lost, rest_of = (sum_of_others(part, axis=0) for part in (lost, of))
     rest_share = np.divide(rest_lost, rest_of, out=np.zeros(len(of)), where=rest_of > 0)
-    return _InCells(found.values, found.widening, (lost / of, rest_share))
+    return _InCells(found.values, found.reach, found.widening, (lost / of, rest_share))
 
 
 def _gap(label: str, own: float, rest: float, up_to: float) -> str:
     """Return why a group cannot be compared up to T, from the shares of both sides of which nothing is known there."""
     if max(own, rest) <= MOST_UNKNOWN:
         return ""
-    share, whose = (own, f"of group {label!r}") if own > MOST_UNKNOWN else (rest, f"of the rest of group {label!r}")
+    share, whose = (own, f"of {quoted(label)}") if own > MOST_UNKNOWN else (rest, f"of the rest of {quoted(label)}")
     return (
-        f"searches failed for {percent(share)} {whose} before {up_to:.4g}, and no other sample tells how far those "
-        "distances reach"
+        f"searches failed for {percent(share)} {whose} before {up_to:.4g}, and too few other samples tell how far "
+        "those distances reach"
     )

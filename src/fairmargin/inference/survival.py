@@ -24,13 +24,17 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints, grouped
 
+MOST_UNKNOWN = 0.01  # share of a side that may lie beyond the radius up to which enough is known
+COMFORTABLE = 0.05  # share of samples at risk at a radius that is chosen for the user
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PseudoValues:
     """One number per sample whose means are restricted means, and what is known of each cell."""
 
     values: Floats
-    unknown: Floats  # for each cell, the share of its samples that lie beyond its last search, if that ends before T
+    reach: Floats  # for each cell, the largest radius with enough samples at risk; `inf` if nothing limits it
+    unknown: Floats  # for each cell, the share of failed searches that count beyond `reach`, if that is before T
     widening: Floats  # for each cell, by how much censoring widens a confidence band of its curve
 
 
@@ -85,17 +89,34 @@ def pseudo_values(
     values, unknown, widening = np.minimum(radius, horizon), np.zeros(cells), np.ones(cells)
     within = found & (radius < horizon)
     censored = ~found & (radius < horizon)
+    reach = np.full(cells, np.inf)
+    if censored.any():
+        reach = largest_radius_at_risk(radius, ~found & np.isfinite(radius), cell, cells, MOST_UNKNOWN)
     order, starts = grouped(cell, cells)
     for each in np.flatnonzero(np.bincount(cell[censored], minlength=cells)):
         own = order[starts[each] : starts[each + 1]]
         if weight is not None:  # rounding depends on the order of sums, and must not depend on that of the rows
             own = own[np.lexsort((weight[own], found[own], radius[own]))]
         weights = np.ones(len(own)) if weight is None else weight[own]
-        values[own], unknown[each], widening[each] = _of_cell(values[own], within[own], weights, horizon)
-    return PseudoValues(values, unknown, widening)
+        if reach[each] < horizon:
+            unknown[each] = _unknown(radius[own], found[own], weights, float(reach[each]))
+        values[own], widening[each] = _of_cell(values[own], within[own], weights, horizon)
+    return PseudoValues(values, reach, unknown, widening)
 
 
-def _of_cell(radius: Floats, found: Bools, weight: Floats, horizon: float) -> tuple[Floats, float, float]:
+def _unknown(radius: Floats, found: Bools, weight: Floats, reach: float) -> float:
+    """Return the share of a cell whose searches failed and which the curve counts beyond a radius.
+
+    Samples without any radius are left out: that some were proven unreachable does not tell how far others lie.
+    """
+    finite = np.isfinite(radius)
+    curve = _Curve.of(radius[finite], found[finite], weight[finite])
+    height = float(curve.height[int(np.searchsorted(curve.radii, reach, side="right")) - 1])
+    beyond = float(weight[finite & (radius > reach)].sum())
+    return max(0.0, height * float(weight[finite].sum()) - beyond) / float(weight.sum())
+
+
+def _of_cell(radius: Floats, found: Bools, weight: Floats, horizon: float) -> tuple[Floats, float]:
     curve = _Curve.of(radius, found, weight)
     areas = curve.height * np.diff(np.append(curve.radii, horizon))
     beyond = np.cumsum(areas[::-1])[::-1]  # area from each radius on
@@ -105,8 +126,7 @@ def _of_cell(radius: Floats, found: Bools, weight: Floats, horizon: float) -> tu
     exposure = np.cumsum(step * hazard)
     influence = exposure[curve.place] - np.where(found, step[curve.place], 0.0)
     values = curve.radii[0] + beyond[0] + weight.sum() * influence
-    last = float(curve.height[-1]) if curve.radii[-1] < horizon else 0.0
-    return values, last, _widening(curve, left, float(weight.sum()))
+    return values, _widening(curve, left, float(weight.sum()))
 
 
 def _widening(curve: _Curve, left: Floats, total: float) -> float:
@@ -139,25 +159,31 @@ def masses(radius: Floats, found: Bools, weight: Floats | None = None) -> Floats
     return out
 
 
-def largest_radius_at_risk(radius: Floats, failed: Bools, cell: Ints, cells: int) -> Floats:
+def largest_radius_at_risk(radius: Floats, failed: Bools, cell: Ints, cells: int, share: float) -> Floats:
     """Return for each cell the largest radius at which enough of its samples are still at risk.
 
-    These are as many as there are failed searches so far, but no more than the larger of 2 and 5 % of the cell. One
+    These are as many as there are failed searches so far, but no more than the larger of 2 and a share of the cell. One
     failed search thereby never lowers the radius, and at the radius the curve does not rest on a single sample. It is
     `inf` for a cell without failed searches or if the farthest sample is not a failed search.
+
+    Samples without a finite radius count for nothing: a proof for some samples does not tell how far others lie. In a
+    cell that has such samples, the radius is `inf` if no more than 1 % of the searches failed.
     """
     out = np.full(cells, np.inf)
+    finite = np.isfinite(radius)
+    lost_of, finite_of, size = (np.bincount(cell[part], minlength=cells) for part in (failed, finite, finite | ~finite))
+    concerned = (lost_of > 0) & ((finite_of == size) | (lost_of > MOST_UNKNOWN * size))
     order, starts = grouped(cell, cells)
-    concerned = np.bincount(cell[failed], minlength=cells) > 0
     for each, (begin, end) in enumerate(pairwise(starts)):
         if not concerned[each]:
             continue
         own = order[begin:end]
+        own = own[finite[own]]
         own = own[np.lexsort((failed[own], radius[own]))]  # of equal radii, failed searches come last
         ordered, lost = radius[own], failed[own]
         first = np.searchsorted(ordered, ordered, side="left")
         before = np.append(0, np.cumsum(lost))[first]
-        enough = len(own) - first >= np.minimum(before, max(2.0, 0.05 * len(own)))
+        enough = len(own) - first >= np.minimum(before, max(2.0, share * len(own)))
         if not enough.all() or lost[-1]:
             out[each] = ordered[enough].max()
     return out
