@@ -220,7 +220,8 @@ def test_every_sentence_is_complete_and_without_nan(kind):
         assert sentence.endswith(".")
         assert not re.search(r"\b(nan|inf|None)\b", sentence), sentence
         assert not re.search(r"\d%|[ (\[]-\d", sentence), f"two ways to write numbers: {sentence}"
-    assert [found.finding(row) in found.sentences() for row in found] == [True] * 3
+    # The summary may say a part of a finding, which is then not repeated.
+    assert [found.finding(row).startswith(tuple(found.sentences())) for row in found] == [True] * 3
     assert str(found).splitlines() == [found.title, *(f"  {sentence}" for sentence in found.sentences())]
 
 
@@ -283,7 +284,8 @@ def test_a_section_has_a_row_and_a_finding_for_every_group(kind):
         assert sorted(row[0].text for row in table.rows) == sorted(PLAIN)
     assert {len(row) for row in table.rows} == {len(table.columns)}
     assert not table.marks or len(table.marks) == len(table.rows)
-    assert sorted(section.findings) == sorted(found.finding(row) for row in found)
+    complete = sorted(found.finding(row) for row in found)
+    assert all(whole.startswith(part) for part, whole in zip(sorted(section.findings), complete, strict=True))
 
 
 @every_kind
