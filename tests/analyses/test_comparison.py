@@ -213,6 +213,30 @@ def test_unreached_samples_cap_both_models_alike():
     assert found["g0"].after == pytest.approx(np.minimum(values[:60], finite).mean())
 
 
+def test_the_reason_of_the_cap_counts_the_cut_distances_of_each_run_once():
+    values = np.append(np.random.default_rng(2).gamma(2, 1, 119), np.inf)
+    tried, partition = np.where(np.isinf(values), 1.0, np.nan), groups(60, 60)
+    left, right = (Distances(each, values > 0, "upper", "l2", tried=tried) for each in (values, 2 * values))
+    alike = compare(left, left, partition, AuditSettings(up_to=1)).cap_reason
+    assert alike.count("lie beyond 1") == alike.count("in each run") == 1
+    differing = compare(left, right, partition, AuditSettings(up_to=1)).cap_reason
+    assert [differing.count(part) for part in ("before, ", "after, ", "lie beyond 1")] == [1, 1, 2]
+
+
+def test_searches_whose_depth_is_kept_in_one_run_only_are_counted_alike_or_refused():
+    values = np.random.default_rng(3).gamma(2, 1, 120)
+    depth = np.where(values > 1.5, 1.0, np.nan)
+    found = np.where(values > 1.5, np.inf, values)
+    with_depth = Distances(found, found > 0, "upper", "l2", tried=depth)
+    without = Distances(found, found > 0, "upper", "l2")
+    count = int(np.isinf(found).sum())
+    for pair in ((with_depth, without), (without, with_depth)):
+        with pytest.raises(InputError, match=rf"{count} of 120 samples failed before and after, but the depth"):
+            compare(*pair, groups(60, 60), QUICK)
+        for change in compare(*pair, groups(60, 60), AuditSettings(resamples=200, up_to=1)):
+            assert change.change.value == 0
+
+
 def test_changes_between_bounds_are_warned_of_and_exact_ones_are_not():
     before, after, partition = pairs(10)
     upper = Distances(after.values, after.correct, Bound.UPPER, after.norm, estimator=after.estimator)

@@ -180,13 +180,23 @@ def test_proven_samples_count_as_the_largest_distance_and_their_share_is_reporte
     assert "it is proven that no allowed change leads to another class" in result.cap_reason
 
 
+def test_both_kinds_of_samples_without_a_distance_are_counted_in_one_sentence():
+    depth = np.append(np.full(410, np.inf), np.full(10, np.nan))
+    reason = audited(np.append(GAP, [np.inf] * 20), depth).cap_reason
+    assert "(for 10 it is proven that no allowed change leads to another class; nothing says how far" in reason
+    assert ") (" not in reason.split("have no finite distance")[1]
+
+
 @pytest.mark.parametrize("tried", [None, np.nan], ids=["not kept", "unknown"])
 def test_a_search_of_unknown_depth_is_taken_to_look_as_far_as_the_largest_distance_and_bounds_do_not_rely_on_it(tried):
     result = audited(np.append(GAP, [np.inf] * 40), tried)
     assert result.up_to == GAP.max()
     assert "nothing says how far the search for 40 looked" in result.cap_reason
     assert result["M"].robustness.value == pytest.approx((GAP[200:].sum() + 40 * GAP.max()) / 240)
+    assert f"capped at {GAP.max():.4g}, the largest distance found, the same for all groups" in result.cap_reason
     assert "depth is not known are assumed to have looked as far as the cap" in result.censoring
+    assert sum("rests on the assumption that searches of unknown depth" in each for each in result.warnings) == 1
+    assert not any("does not depend on the distance" in each for each in (result.censoring, *result.warnings))
     assert result["F"].sigma_bounds.low <= result["F"].sigma.low < result["F"].sigma.high < 0
     assert result["F"].sigma_bounds.high > 0
 

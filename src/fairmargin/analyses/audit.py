@@ -421,7 +421,9 @@ def audit(
                 (
                     tiny_words([distances], horizon.up_to),
                     known.warning,
-                    depends_on_depth([(row.group, row.verdict, row.sigma_bounds) for row in rows]),
+                    depends_on_depth(
+                        [(row.group, row.verdict, row.sigma_bounds) for row in rows], is_censored=known.is_censored
+                    ),
                     "" if known.is_censored else _tail_warning(known.values, partition, chosen, design, rows),
                     _weak_group(rows),
                     _unfinished_warning(distances) or bound_warning(distances.bound, rows),

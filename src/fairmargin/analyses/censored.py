@@ -26,16 +26,26 @@ def assumptions(*, is_censored: bool, bounds_differ: bool) -> str:
     return f"{UNKNOWN_DEPTH} {WITHOUT_ASSUMPTION}" if bounds_differ else ""
 
 
-def depends_on_depth(rows: Iterable[tuple[str, str, Estimate | None]]) -> str:
-    """Name the groups whose verdict needs an assumption on depths, given name, verdict and bounds of σ of each."""
+def depends_on_depth(rows: Iterable[tuple[str, str, Estimate | None]], *, is_censored: bool) -> str:
+    """Name the groups whose verdict needs an assumption on depths, given name, verdict and bounds of σ of each.
+
+    `is_censored` says whether searches failed at a known depth before the cap.
+    """
     judged = [(group, bounds) for group, verdict, bounds in rows if verdict in (LESS_ROBUST, MORE_ROBUST)]
     undecided = [quoted(group) for group, sigma in judged if sigma and not (sigma.low > 0 or sigma.high < 0)]
     if not undecided:
         return ""
+    what = "that searches of unknown depth looked as far as the cap: if they did not"
+    how = "Give the depth (`tried`) to need no assumption."
+    if is_censored:
+        what = (
+            "that the depth of a failed search does not depend on the distance: if failed searches are counted from "
+            "their depth up to the cap"
+        )
+        how = "Search farther to need no assumption."
     return (
-        f"The verdict on {listed(undecided)} rests on the assumption that the depth of a failed search does not depend "
-        "on the distance: if failed searches are counted from their depth up to the cap, σ can have either sign "
-        "(column “σ at any depth”). Search farther to need no assumption."
+        f"The verdict on {listed(undecided)} rests on the assumption {what}, σ can have either sign "
+        f"(column “σ at any depth”). {how}"
     )
 
 

@@ -35,7 +35,7 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import tiny_words
-from fairmargin.inference.censoring import horizon_of, restrict
+from fairmargin.inference.censoring import Searches, horizon_of, restrict
 from fairmargin.inference.contrast import few_samples, is_testable, simultaneous_limits
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
 from fairmargin.inference.design import Design, absent_words
@@ -256,6 +256,7 @@ def compare(
         return replace(found, warnings=(*found.warnings, *absent_words(partition, present)))
     design = Design.of(chosen, len(before))
     horizon = horizon_of([before, after], partition, None, chosen.up_to)
+    _check_depths(before, after, horizon.up_to)
     known = [restrict(each, partition, None, horizon.up_to, design.weights) for each in (before, after)]
     units = np.arange(len(before)) if design.cluster is None else design.cluster
     sums = (cluster_sums(each.values, partition, None, units, design.weights) for each in known)
@@ -373,6 +374,21 @@ def _check_alike(before: Distances, after: Distances) -> None:
             f"`before` and `after` must be measured by the same estimator; given {before.estimator} and "
             f"{after.estimator}. A difference between estimators would look like a change of the model: measure both "
             "with one of them. Only exact distances do not depend on the estimator."
+        )
+
+
+def _check_depths(before: Distances, after: Distances, up_to: float) -> None:
+    """Refuse searches that failed in both runs and are counted in different ways, so that they look like a change."""
+    first, second = Searches.of(before), Searches.of(after)
+    mixed = sum(
+        int((one.failed & (one.radius < up_to) & other.unknown).sum())
+        for one, other in ((first, second), (second, first))
+    )
+    if mixed:
+        raise InputError(
+            f"The search for {mixed:,} of {len(first.radius):,} samples failed before and after, but the depth "
+            "(`tried`) is known in one of them only: what was kept would look like a change of the model. Give the "
+            "depth before and after, or leave it out of both."
         )
 
 

@@ -110,7 +110,7 @@ def horizon_of(several: Sequence[Distances], partition: Partition, control: Part
     elif math.isfinite(asked):
         how = f"they count as {radius:.4g}, the radius asked for"
     else:
-        how = f"every distance is capped at {radius:.4g}, the same for all groups"
+        how = f"every distance is capped at {radius:.4g}, {which}, the same for all groups"
     return Horizon(radius, "; ".join((missing, how, *filter(None, [_cut(several, radius)]))))
 
 
@@ -149,12 +149,13 @@ def _missing_in_words(searches: Sequence[Searches]) -> str:
         return ""
     samples = "samples" if len(searches) == 1 else "samples of both runs"
     share = f"{missing:,} of {total:,} {samples} ({percent(missing / total)}) have no finite distance"
+    kinds = []
     if proven:
         which = "it" if proven == missing else f"for {proven:,} it"
-        share += f" ({which} is proven that no allowed change leads to another class)"
+        kinds.append(f"{which} is proven that no allowed change leads to another class")
     if unknown:
-        share += f" (nothing says how far the search for {unknown:,} looked: it is taken to be as far as the means go)"
-    return share
+        kinds.append(f"nothing says how far the search for {unknown:,} looked: it is taken to be as far as means go")
+    return f"{share} ({'; '.join(kinds)})" if kinds else share
 
 
 def _nothing_known(searches: Sequence[Searches]) -> str:
@@ -175,7 +176,12 @@ def _nothing_known(searches: Sequence[Searches]) -> str:
 
 
 def _cut(several: Sequence[Distances], radius: float, what: str = "") -> str:
-    return "; ".join(filter(None, (cut_words(each, radius, what) for each in several)))
+    found = [cut_words(each, radius, what) for each in several]
+    if len(set(found)) == 1:
+        both = "" if len(found) == 1 else " in each run"
+        return found[0] and f"{found[0]}{both}"
+    whens = zip(("before", "after"), found, strict=True)
+    return "; ".join(f"{when}, {words}" for when, words in whens if words)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

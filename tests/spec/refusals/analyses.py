@@ -26,6 +26,9 @@ LESS = SEX.take(np.arange(39))
 EXACT, UPPER, LOWER, PROXY = (
     Distances(np.arange(40) / 40, np.arange(40) > 0, bound, "l2") for bound in ("exact", "upper", "lower", "neither")
 )
+SEARCHED = replace(
+    UPPER, values=np.append(np.arange(39) / 39, np.inf), correct=np.arange(40) > 0, tried=np.full(40, 0.5)
+)
 SMOOTHED = replace(LOWER, subject="smoothed(0.25)")
 NOTHING = replace(LOWER, values=np.zeros(40))
 NOT_FOUND = replace(UPPER, values=np.where(UPPER.correct, np.inf, 0.0))
@@ -151,6 +154,10 @@ REFUSALS = [
     Refusal(
         lambda _: compare(replace(UPPER, estimator="ddn"), replace(UPPER, estimator="ddn:steps=3"), SEX),
         "the same estimator; given ddn and ddn:steps=3",
+    ),
+    Refusal(
+        lambda _: compare(SEARCHED, replace(SEARCHED, tried=None), SEX),
+        "The search for 1 of 40 samples failed before and after, but the depth (`tried`) is known in one of them only",
     ),
     Refusal(lambda _: compare(EXACT, EXACT.take(np.arange(39)), SEX), "39"),
     Refusal(lambda _: compare(EXACT, EXACT, LESS), "39"),
