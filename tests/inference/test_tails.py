@@ -1,6 +1,7 @@
 """An audit notes which verdicts depend on the 1 % largest distances of all samples."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -125,3 +126,20 @@ def test_no_sentence_is_shown_twice() -> None:
     text = str(result).lower()
     assert text.count("the mean distance of its correct samples is smaller") == 1
     assert "mean distance of its correct samples is smaller" in result.finding(result["g0"])
+
+
+def test_limits_that_tell_nothing_are_neither_printed_in_digits_nor_change_those_of_other_numbers() -> None:
+    rng = np.random.default_rng(0)
+    values = np.append(rng.gamma(2, 0.5, 200), rng.gamma(2, 0.5, 200))
+    values[-1] = 500.0
+    result = audit(exact(values), groups_of(200, 200), QUICK)
+    section = result.section()
+    tables = [*section.tables, *(table for each in section.further for table in each.tables)]
+    shown = [text for table in tables for row in table.rows for cell in row for text in (cell.text, cell.interval)]
+    assert not any(re.search(r"\d,\d{3},\d{3}|e\+|−100\.0", text) for text in shown), shown
+    assert any("> ×" in text for text in shown)
+    assert f"{result['g0'].robustness.value:.2f}" in [cell.text[:4] for row in section.tables[0].rows for cell in row]
+    said = "For 2 of 2 groups the difference could be chance; their means do not tell how large it may be: look at the "
+    assert said + "medians." in str(result)
+    assert not re.search(r"\d,\d{3},\d{3}|e\+", str(result))
+    assert max(row["sigma_high"] for row in result.records()) > 1e4

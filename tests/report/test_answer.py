@@ -163,11 +163,11 @@ def test_an_unlimited_interval_allows_differences_of_any_size():
 
 def test_large_relative_differences_are_factors():
     wide = group_with(20.0, -0.3, 904.0, NO_DIFFERENCE)
-    assert "the interval allows a difference of up to 905 times." in summary.summary(result_of(wide))[1]
+    assert "its mean does not tell how large it may be: look at the medians." in summary.summary(result_of(wide))[1]
+    less_wide = group_with(20.0, -0.3, 90.0, NO_DIFFERENCE)
+    assert "the interval allows a difference of up to 91 times." in summary.summary(result_of(less_wide))[1]
     assert "(a mean 21 times that of the rest, 95 % interval −30 % to 905 times;" in summary.finding(
         result_of(wide), wide, ""
     )
     one = group_with(0.2, -0.3, 5e14, NO_DIFFERENCE)
-    endless = result_of(one)
-    assert "95 % interval −30 % to more than 1,000,000 times;" in summary.finding(endless, one, "")
-    assert "the interval allows a difference of more than 1,000,000 times." in summary.summary(endless)[1]
+    assert "95 % interval −30 % to more than 120 times;" in summary.finding(result_of(one), one, "")

@@ -12,6 +12,7 @@ from fairmargin.analyses.cells import (
     VERDICT,
     count,
     decimals_of,
+    largest_of,
     length,
     p_cell,
     share,
@@ -750,6 +751,7 @@ def _weak_group(rows: tuple[GroupResult, ...]) -> str:
 
 def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> Table:
     distance = decimals_of([row.robustness for row in rows] + [row.gap_to_rest for row in rows])
+    scale = largest_of([row.robustness for row in rows])
     many = len(rows) > 2
     level = f"{level_text(result.confidence)} interval"
     columns = [
@@ -759,10 +761,13 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
             [share(row.sigma, signed=True, alone=row.sigma_alone if many else None) for row in rows],
         ),
         (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
-        (Column("mean distance", capped, hidden=True), [length(row.robustness, distance) for row in rows]),
+        (Column("mean distance", capped, hidden=True), [length(row.robustness, distance, scale=scale) for row in rows]),
         (Column("accuracy", hidden=True), [share(row.accuracy, signed=False) for row in rows]),
         (SAMPLES, [count(row.size) for row in rows]),
-        (Column("gap to rest", hidden=True), [length(row.gap_to_rest, distance, signed=True) for row in rows]),
+        (
+            Column("gap to rest", hidden=True),
+            [length(row.gap_to_rest, distance, signed=True, scale=scale) for row in rows],
+        ),
     ]
     if any(row.sigma_bounds for row in rows):
         columns.append((ANY_DEPTH, [depth_cell(row.sigma_bounds) for row in rows]))
@@ -790,6 +795,7 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
 def _overall_table(result: AuditResult, capped: str) -> Table:
     overall = result.overall
     decimals = decimals_of([overall.robustness, overall.largest_gap, overall.worst_robustness])
+    scale = largest_of([overall.robustness])
     worst, gap = "The smallest mean distance of a group.", "From the most to the least robust group."
     if overall.largest_gap.is_defined:
         means = [row.robustness.value for row in result]
@@ -797,13 +803,17 @@ def _overall_table(result: AuditResult, capped: str) -> Table:
         worst = f"The smallest mean distance of a group: {listed(lowest)}."
         gap += f" Less what chance adds (observed: {number(max(means) - min(means))})."
     rows = (
-        ("mean distance", length(overall.robustness, decimals), "Rob(f). Over the groups, each counting the same."),
-        ("worst group", length(overall.worst_robustness, decimals), f"min Rob(P). {worst}"),
-        ("largest gap", length(overall.largest_gap, decimals), f"max − min. {gap}"),
-        ("variance", length(overall.variance, decimals_of([overall.variance])), VARIANCE_READING),
+        (
+            "mean distance",
+            length(overall.robustness, decimals, scale=scale),
+            "Rob(f). Over the groups, each counting the same.",
+        ),
+        ("worst group", length(overall.worst_robustness, decimals, scale=scale), f"min Rob(P). {worst}"),
+        ("largest gap", length(overall.largest_gap, decimals, scale=scale), f"max − min. {gap}"),
+        ("variance", length(overall.variance, decimals_of([overall.variance]), scale=scale**2), VARIANCE_READING),
         (
             "relative variance",
-            length(overall.relative_variance, decimals_of([overall.relative_variance])),
+            length(overall.relative_variance, decimals_of([overall.relative_variance]), scale=1.0),
             "V_f / Rob(f)². Comparable between models. Less what chance alone adds, as V_f.",
         ),
         ("accuracy", share(overall.accuracy, signed=False), f"Over all {overall.size:,} samples."),

@@ -16,6 +16,7 @@ from fairmargin.inference.estimate import (
     Estimate,
 )
 from fairmargin.presentation.formatting import (
+    USELESS,
     fixed,
     is_factor,
     limit_text,
@@ -24,6 +25,7 @@ from fairmargin.presentation.formatting import (
     shows_digits,
     table_p,
     table_share,
+    useless_above,
 )
 from fairmargin.presentation.section import (
     LESS,
@@ -80,7 +82,14 @@ def p_cell(p: float) -> Cell:
 
 def decimals_of(estimates: Sequence[Estimate]) -> int:
     """Return the number of decimals with which a column of these estimates shows three or four digits."""
-    return decimals_for([v for e in estimates for v in (e.value, e.high)])
+    values = [e.value for e in estimates if e.is_defined]
+    largest = max(map(abs, values), default=0.0)
+    return decimals_for([*values, *(e.high for e in estimates if abs(e.high) <= 10 * largest)] or [0.0])
+
+
+def largest_of(estimates: Sequence[Estimate]) -> float:
+    """Return the largest of some means, beside which `length` judges limits; infinite if there is none."""
+    return max((e.value for e in estimates if e.value > 0), default=math.inf)
 
 
 def decimals_for(values: Sequence[float]) -> int:
@@ -89,8 +98,12 @@ def decimals_for(values: Sequence[float]) -> int:
     return min(max(2 - math.floor(math.log10(max(sizes) / 3)), 0), 8) if sizes else 2
 
 
-def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
-    """Return a distance with its interval. Numbers that `decimals` decimals would round to 0 are shown with more."""
+def length(estimate: Estimate, decimals: int, *, signed: bool = False, scale: float = math.inf) -> Cell:
+    """Return a distance with its interval. Numbers that `decimals` decimals would round to 0 are shown with more.
+
+    Of limits beyond 100 times the `scale`, the size of the means, only that is shown.
+    """
+    most = USELESS * scale
 
     def shown(value: float) -> str:
         text = fixed(value, decimals, signed=signed)
@@ -98,7 +111,12 @@ def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
             return text
         return f"{'+' if signed and value > 0 else ''}{number(value)}"
 
-    return _cell(estimate, shown)
+    def limit(value: float) -> str:
+        if abs(value) <= most or math.isinf(value):
+            return shown(value)
+        return f"< −{number(most)}" if value < 0 else f"> {number(most)}"
+
+    return _cell(estimate, shown, limit)
 
 
 def share(estimate: Estimate, *, signed: bool, unit: str = " %", alone: Estimate | None = None) -> Cell:
@@ -109,7 +127,12 @@ def share(estimate: Estimate, *, signed: bool, unit: str = " %", alone: Estimate
 
     def shown(given: Estimate) -> Cell:
         if unit:
-            return _cell(given, lambda value: table_share(value, signed=signed))
+            most = useless_above(given.value)
+            return _cell(
+                given,
+                lambda value: table_share(value, signed=signed),
+                lambda end: _share_limit(end, most, signed=signed),
+            )
         return _cell(given, lambda value: fixed(100 * value, 1, signed=signed))
 
     cell = shown(estimate)
@@ -120,14 +143,21 @@ def share(estimate: Estimate, *, signed: bool, unit: str = " %", alone: Estimate
     return Cell(text, cell.interval, cell.note or (f"alone {own}" if own else ""))
 
 
-def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
+def _share_limit(value: float, most: float, *, signed: bool) -> str:
+    """Return a limit of a share; one that tells nothing, or is just above −100 %, as above a round number."""
+    if most < value < math.inf:
+        return f"> ×{number(1 + most)}"
+    text = table_share(value, signed=signed)
+    return "> −100" if value > -1 and text == "−100.0" else text
+
+
+def _cell(estimate: Estimate, show: Callable[[float], str], show_limit: Callable[[float], str] | None = None) -> Cell:
     if not estimate.is_defined:
         return Cell("undefined", note=estimate.reason or reason_of(estimate.value))
     if math.isnan(estimate.low) or math.isnan(estimate.high):
         return Cell(show(estimate.value), note=estimate.reason or "no interval")
-    return Cell(
-        show(estimate.value), bracketed(estimate.low, estimate.high, show, abs(estimate.value)), estimate.reason
-    )
+    limits = bracketed(estimate.low, estimate.high, show_limit or show, abs(estimate.value))
+    return Cell(show(estimate.value), limits, estimate.reason)
 
 
 def bracketed(low: float, high: float, show: Callable[[float], str], size: float = 1.0) -> str:

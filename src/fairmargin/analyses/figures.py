@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from fairmargin.analyses.cells import MARKS, bracketed
+from fairmargin.analyses.cells import MARKS
 from fairmargin.analyses.summary import ComparedGroup, by_sigma
 from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
@@ -18,10 +18,11 @@ from fairmargin.presentation.formatting import (
     level_text,
     listed,
     number,
-    percent,
     plain,
     quoted,
+    relative_limits,
     shorten,
+    signed_percent,
 )
 from fairmargin.presentation.section import (
     Curves,
@@ -114,7 +115,8 @@ def sigma_intervals(
     rows: Sequence[ComparedGroup], confidence: float, *, strip: float = 0.0, alt: str = ""
 ) -> Intervals:
     """Return σ of every group with its interval, least robust first; `strip` is the half-width of a strip around 0."""
-    level = level_text(confidence)
+    level, widest = level_text(confidence), _axis_end([row.sigma for row in rows])
+    cut = " Bars that reach the right edge go on." if math.isfinite(widest) else ""
     grey = "; the grey strip is as wide as the requested interval of a group alone" if strip else ""
     return Intervals(
         title="Closer or farther than the rest.",
@@ -124,12 +126,20 @@ def sigma_intervals(
             for row in by_sigma(rows)
         ),
         strip=strip,
+        widest=widest,
         caption=(
             "Left of zero: closer to the boundary than everyone else, on average. Bars are "
-            f"{level} intervals that hold for all groups at once{grey}."
+            f"{level} intervals that hold for all groups at once{grey}.{cut}"
         ),
         alt=alt,
     )
+
+
+def _axis_end(sigmas: Sequence[Estimate]) -> float:
+    """Return where the axis of σ ends, so that very wide intervals do not hide all others; infinite without any."""
+    values = [sigma.value for sigma in sigmas if math.isfinite(sigma.value)]
+    end = max(10.0, 1.1 * max(values, default=0.0))
+    return end if any(sigma.high > end for sigma in sigmas) else math.inf
 
 
 def interval_range(group: str, estimate: Estimate, verdict: str, text: str) -> Range:
@@ -151,8 +161,8 @@ def _why_not(estimate: Estimate) -> str:
 
 
 def _sigma_text(sigma: Estimate) -> str:
-    limits = bracketed(sigma.low, sigma.high, lambda value: percent(value, signed=True))
-    return f"{percent(sigma.value, signed=True)} {limits}".strip()
+    limits = relative_limits(sigma.value, sigma.low, sigma.high)
+    return f"{signed_percent(sigma.value)}, {limits}"
 
 
 def _corners(curve: RobustnessCurve, end: float) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -21,12 +21,12 @@ from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.tails import TailChanges
 from fairmargin.presentation.formatting import (
     level_text,
-    limits_text,
     listed,
     number,
     percent,
     plain,
     quoted,
+    relative_limits,
     signed_percent,
 )
 from fairmargin.presentation.section import Column, Section
@@ -123,7 +123,7 @@ def median_words(row: Measured) -> str:
 
 
 def _with_limits(estimate: Estimate) -> str:
-    return f"{signed_percent(estimate.value)}, interval {limits_text(estimate.low, estimate.high, signed_percent)}"
+    return f"{signed_percent(estimate.value)}, interval {relative_limits(estimate.value, estimate.low, estimate.high)}"
 
 
 _VERY_WIDE = 10.0  # limits of σ beyond +1,000 %, or below the same factor in the other direction

@@ -22,7 +22,6 @@ from fairmargin.inference.estimate import (
 from fairmargin.presentation.formatting import (
     is_factor,
     level_text,
-    limits_text,
     listed,
     number,
     p_value,
@@ -31,9 +30,11 @@ from fairmargin.presentation.formatting import (
     quoted,
     radius_of,
     radius_words,
+    relative_limits,
     shows_digits,
     signed_percent,
     times,
+    useless_above,
 )
 
 
@@ -93,7 +94,7 @@ def finding(result: ComparedGroups[Any], row: ComparedGroup, reason: str) -> str
         size = f"{_sigma_text(sigma.value)}, no interval: {sigma.reason}"
     elif sigma.is_defined:
         whose = " for all groups at once" if len(result.groups) > 2 else ""
-        limits = limits_text(sigma.low, sigma.high, signed_percent)
+        limits = relative_limits(sigma.value, sigma.low, sigma.high)
         size = f"{_sigma_text(sigma.value)}, {level_text(result.confidence)} interval{whose} {limits}"
     radius = f" This holds {radius_words(result.up_to)}." if math.isfinite(result.up_to) else ""
     return f"{name}: {row.verdict} {than}, by {result.bound.words} ({size}; {p_value(row.p_adjusted)}).{radius}"
@@ -133,10 +134,19 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
     if math.isnan(low) or math.isnan(high):
         return "no interval"
     if low < 0 < high:
-        return f"{level} interval {comparison(low, bound)} to {comparison(high, bound)}"
+        farther = comparison(min(high, useless_above(estimate.value)), bound)
+        return f"{level} interval {comparison(low, bound)} to {_more_than(high, estimate)}{farther}"
     near, far = sorted((abs(low), abs(high)))
     nearest = percent(near) if near == 0 or shows_digits(percent(near)) else "just above 0 %"
-    return f"{level} interval {_size(near) if is_factor(near) else nearest} to {_size(far)}"
+    return f"{level} interval {_size(near) if is_factor(near) else nearest} to {_limit(far, estimate)}"
+
+
+def _limit(end: float, estimate: Estimate) -> str:
+    return f"{_more_than(end, estimate)}{_size(min(end, useless_above(estimate.value)))}"
+
+
+def _more_than(end: float, estimate: Estimate) -> str:
+    return "more than " if end > useless_above(estimate.value) else ""
 
 
 def headline(result: ComparedGroups[Any], control: str = "") -> str:
@@ -244,8 +254,11 @@ def _undecided(rows: Sequence[ComparedGroup], of_all: int) -> str:
     if not all(map(math.isfinite, ends)):
         return f"{which}; {allow} of any size."
     largest = max(ends)
+    if largest > useless_above(0.0):
+        whose = "its mean does" if len(rows) == 1 else "their means do"
+        return f"{which}; {whose} not tell how large it may be: look at the medians."
     if is_factor(largest):
-        return f"{which}; {allow} of {'' if largest > 1e6 else 'up to '}{times(largest)}."
+        return f"{which}; {allow} of up to {times(largest)}."
     return f"{which}; {allow} of up to {percent(largest)}."
 
 

@@ -10,6 +10,7 @@ JUST_BEYOND_ZERO = 1e-12  # a limit that the correction for the number of groups
 _NAMES_AT_MOST = 5
 _MILLION = 1e6  # larger factors are not printed
 _MANY_TIMES = 10.0  # relative differences above it are shown as factors
+USELESS = 100.0  # a limit so many times as large as its estimate tells nothing; its digits are not shown
 _JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
 
 
@@ -110,6 +111,25 @@ def times(share: float) -> str:
     ('905 times', 'more than 1,000,000 times')
     """
     return "more than 1,000,000 times" if share > _MILLION else f"{number(1 + share)} times"
+
+
+def useless_above(share: float) -> float:
+    """Return the relative difference above which the limit of a relative difference tells nothing.
+
+    >>> useless_above(-0.3), useless_above(2.5)
+    (99.0, 349.0)
+    """
+    return USELESS * max(1.0, 1 + share) - 1
+
+
+def relative_limits(share: float, low: float, high: float) -> str:
+    """Format the interval of a relative difference, such as σ, for a sentence.
+
+    >>> relative_limits(-0.2, -0.3, -0.1), relative_limits(-0.2, -0.9, 1e9)
+    ('−30 % to −10 %', '−90 % to more than 100 times')
+    """
+    most = min(useless_above(share), _MILLION)
+    return limits_text(low, high, lambda end: f"more than {times(most)}" if end > most else signed_percent(end))
 
 
 def table_percent(share: float, *, signed: bool = True) -> str:
