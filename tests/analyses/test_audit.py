@@ -107,8 +107,14 @@ def test_a_finding_holds_sigma_its_interval_and_p() -> None:
 def test_below_the_smallest_group_there_is_no_verdict_and_no_p() -> None:
     result = audit(distances_of(gammas(1.0, 5.0)[31:]), groups_of(29, 60), QUICK)
     assert verdicts(result) == [TOO_FEW, TOO_FEW]
-    assert result.finding(result["a"]) == "a: too few samples (it has 29 samples; a verdict needs 50)."
-    assert result.finding(result["b"]) == "b: too few samples (its rest has 29 samples; a verdict needs 50)."
+    assert (
+        result.finding(result["a"])
+        == "a: too few samples (it has 29 samples; a reliable interval needs 30, a verdict 50)."
+    )
+    assert (
+        result.finding(result["b"])
+        == "b: too few samples (its rest has 29 samples; a reliable interval needs 30, a verdict 50)."
+    )
     assert all(math.isnan(p) for row in result for p in (row.p, row.p_adjusted))
     assert math.isnan(result.overall.p_equal)
 
@@ -116,10 +122,12 @@ def test_below_the_smallest_group_there_is_no_verdict_and_no_p() -> None:
 def test_from_30_to_49_samples_there_is_an_interval_but_no_verdict_and_no_hypothesis() -> None:
     result = audit(distances_of(gammas(1.0, 5.0, 5.5)[20:]), groups_of(40, 60, 60), QUICK)
     row = result["a"]
-    assert result.finding(row) == "a: no verdict (it has 40 samples; a verdict needs 50)."
+    assert result.finding(row) == "a: no verdict (it has 40 samples, enough for an interval; a verdict needs 50)."
     assert row.sigma.low < row.sigma.value < 0 == row.sigma.high
     assert row.sigma_alone.high < 0
-    assert [reason_of(p) for p in (row.p, row.p_adjusted)] == ["it has 40 samples; a verdict needs 50"] * 2
+    assert [reason_of(p) for p in (row.p, row.p_adjusted)] == [
+        "it has 40 samples, enough for an interval; a verdict needs 50"
+    ] * 2
     said = "Not judged (fewer than 50 samples on a side, which have an interval only): “a”."
     assert said in result.summary()
     judged = [row for row in result if row.group != "a"]
@@ -462,7 +470,7 @@ def test_clusters_are_counted_and_not_samples_for_a_verdict() -> None:
     people = np.repeat(np.arange(24), 10)
     result = audit(distances_of(gammas(1.0, 9.0, size=120)), groups_of(120, 120), quick(cluster=people))
     assert verdicts(result) == [TOO_FEW] * 2
-    assert result.finding(result["a"]).startswith("a: too few samples (it has 12 independent clusters;")
+    assert result.finding(result["a"]).startswith("a: too few samples (it has 12 effective samples;")
 
 
 def test_a_sample_whose_cluster_is_missing_is_a_cluster_of_its_own() -> None:

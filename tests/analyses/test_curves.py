@@ -150,7 +150,9 @@ def test_small_groups_and_single_groups_have_no_verdict_but_a_reason():
     rng = np.random.default_rng(6)
     few = fm.compare_curves(*distances_of(rng.gamma(4, 1, 10), rng.gamma(4, 1, 100)))
     assert [row.verdict for row in few] == [TOO_FEW] * 2
-    assert few.finding(few["M"]) == ("M: too few samples (its rest has 10 independent samples; a verdict needs 50).")
+    assert few.finding(few["M"]) == (
+        "M: too few samples (its rest has 10 samples; a reliable interval needs 30, a verdict 50)."
+    )
     alone = fm.compare_curves(*distances_of(rng.gamma(4, 1, 100)), radii=1)
     assert [row.verdict for row in alone] == [NOT_COMPARABLE]
     assert alone["F"].differences[0].reason == "there is no sample outside group 'F'"

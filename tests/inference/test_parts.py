@@ -79,7 +79,7 @@ def test_the_margin_part_is_sigma_of_the_correct_samples_with_nearly_its_interva
     [
         (((40, 0.0, 1.0), (60, 0.9, 1.0)), "", "no sample of group 'g0' is classified correctly"),
         (((40, 0.9, 1.0), (60, 0.0, 1.0)), *["no sample outside group 'g0' is classified correctly"] * 2),
-        (((60, 0.4, 1.0), (60, 0.9, 1.0)), "", "group 'g0' or its rest has 24 correct samples; 30 are needed for an"),
+        (((60, 0.4, 1.0), (60, 0.9, 1.0)), "", "group 'g0' or its rest has 24 correct samples; an interval needs 30"),
         (((60, 0.4, 1.0),), *["there is no sample outside group 'g0'"] * 2),
     ],
 )

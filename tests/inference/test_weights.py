@@ -189,7 +189,7 @@ def test_verdicts_are_decided_by_the_effective_number():
     assert audit(values, groups, quick())["g0"].verdict == LESS_ROBUST
     found = audit(values, groups, quick(sample_weight=weights))
     assert {row.verdict for row in found} == {TOO_FEW}
-    assert found["g0"].reason == "it has 15 effective samples; a verdict needs 50"
+    assert found["g0"].reason == "it has 15 effective samples; a reliable interval needs 30, a verdict 50"
     changed = compare(values, exact(2 * values.values), groups, quick(sample_weight=weights))
     assert {row.verdict for row in changed} == {TOO_FEW}
 
@@ -287,3 +287,14 @@ def test_distances_that_are_all_equal_have_a_band_of_their_effective_number():
     design = Design(None, np.array([1.0, 3.0]))
     curve = RobustnessCurve.of(Distances([1.0, 1.0], [True, True], "exact", "l2"), None, design.weights)
     assert design.curve_size(curve, 1.6) == 1.6
+
+
+def test_effective_numbers_stand_beside_sizes_only_where_weights_make_them_differ() -> None:
+    values, groups = np.random.default_rng(0).gamma(2, 1, 120), groups_of(60, 60)
+    weights = np.append(np.repeat([8.0, 1.0], 30), np.ones(60))
+    found = audit(exact(values), groups, AuditSettings(resamples=200, sample_weight=weights))
+    cells = [cell.text for row in found.section().tables[0].rows for cell in row]
+    assert {"60 (37)", "60 (60)"} <= set(cells)
+    assert found["g0"].reason == "it has 37 effective samples, enough for an interval; a verdict needs 50"
+    equal = audit(exact(values), groups, AuditSettings(resamples=200))
+    assert [cell.text for row in equal.section().tables[0].rows for cell in row].count("60") == 2

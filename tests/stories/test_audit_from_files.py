@@ -215,7 +215,7 @@ def test_json_alone_is_printed_and_its_numbers_are_finite_or_null(folder, tmp_pa
     rows = audited(found, "sex")
     assert set(rows) == {"F", "M", "X"}
     assert all(math.isfinite(number) for number in numbers_in(found))
-    assert rows["X"]["p"] == {"undefined": "it has 1 sample; a verdict needs 50"}
+    assert rows["X"]["p"] == {"undefined": "it has 1 sample; a reliable interval needs 30, a verdict 50"}
     assert rows["X"]["sigma"]["low"] is None
     assert rows["X"]["verdict"] == "too few samples"
     assert {row["verdict"] for row in rows.values()} <= set(VERDICTS)

@@ -72,7 +72,7 @@ from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.bounds import sigma_bounds
 from fairmargin.inference.capping import capped, tiny_words, undefined_like
 from fairmargin.inference.censoring import Restricted, Searches, horizon_of, restrict
-from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, outer, verdict_of
+from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, outer, too_few_words, verdict_of
 from fairmargin.inference.design import Design, absent_words
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
@@ -185,7 +185,9 @@ class AuditResult(ComparedGroups[GroupResult]):
         sentences = summary(self, self.control)
         if not math.isnan(self.overall.p_equal):
             p_equal = p_value(self.overall.p_equal)
-            sentences.append(f"Test of the assumption that all groups are equally robust: {p_equal}.")
+            untested = any(math.isnan(row.p_adjusted) for row in self)
+            tested = "the tested groups are" if untested else "all groups are"
+            sentences.append(f"Test of the assumption that {tested} equally robust: {p_equal}.")
         at_radii = "" if self.curves is None else self.curves.at_radii
         more = (self._parts_of_least, self.hidden_difference, at_radii, self._single_samples)
         return [sentences[0], *filter(None, more), *sentences[1:]]
@@ -707,12 +709,9 @@ def reason_without_verdict(verdict: Verdict, i: int, contrasts: Contrasts, setti
     if verdict in (TOO_FEW, NO_VERDICT):
         own_is_small = contrasts.effective[i] <= contrasts.rest_effective[i]
         few = int(min(contrasts.effective[i], contrasts.rest_effective[i]))
-        what = "independent clusters" if settings.cluster is not None else "samples"
         units = contrasts.units[i] if own_is_small else contrasts.rest_units[i]
-        what = f"effective {what}" if few < units else what
-        whose = "it has" if own_is_small else "its rest has"
-        what = what.removesuffix("s") if few == 1 else what
-        return f"{whose} {few:,} {what}; a verdict needs {settings.fewest_for_verdict}"
+        differs = few < units or settings.cluster is not None
+        return too_few_words(few, settings, own=own_is_small, effective=differs)
     if verdict == NOT_COMPARABLE and contrasts.rest_units[i] == 0:
         return "there is no sample outside the group"
     if verdict == NOT_COMPARABLE:
@@ -763,7 +762,7 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
         (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
         (Column("mean distance", capped, hidden=True), [length(row.robustness, distance, scale=scale) for row in rows]),
         (Column("accuracy", hidden=True), [share(row.accuracy, signed=False) for row in rows]),
-        (SAMPLES, [count(row.size) for row in rows]),
+        _samples_column(rows),
         (
             Column("gap to rest", hidden=True),
             [length(row.gap_to_rest, distance, signed=True, scale=scale) for row in rows],
@@ -790,6 +789,15 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
         ),
         label=f"Groups of {plain(result.partition)}",
     )
+
+
+def _samples_column(rows: list[GroupResult]) -> tuple[Column, list[Cell]]:
+    """Return sizes, with effective numbers if weights or clusters make them differ."""
+    numbers = [row.size if math.isnan(row.effective) else int(row.effective + 1e-9) for row in rows]
+    if all(number == row.size for number, row in zip(numbers, rows, strict=True)):
+        return SAMPLES, [count(row.size) for row in rows]
+    cells = [Cell(f"{row.size:,} ({number:,})") for number, row in zip(numbers, rows, strict=True)]
+    return Column("samples", "(effective)", hidden=True), cells
 
 
 def _overall_table(result: AuditResult, capped: str) -> Table:

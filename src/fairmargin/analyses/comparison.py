@@ -445,8 +445,8 @@ _MEANINGS = {
     LESS_ROBUST: "The group lies closer to the boundary than before, by more than chance explains.",
     MORE_ROBUST: "The group lies farther from the boundary than before, by more than chance explains.",
     NO_DIFFERENCE: "The change could be chance. This is no proof that nothing changed.",
-    TOO_FEW: "The group has fewer independent samples than the comparison asks for. Nothing is claimed.",
-    NO_VERDICT: f"The group has fewer than {FEWEST_FOR_VERDICT} independent samples. Nothing is claimed.",
+    TOO_FEW: "The group has fewer effective samples than the comparison asks for. Nothing is claimed.",
+    NO_VERDICT: f"The group has fewer than {FEWEST_FOR_VERDICT} effective samples. Nothing is claimed.",
 }
 
 

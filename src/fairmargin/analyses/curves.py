@@ -24,7 +24,7 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.radius import chosen_radii
 from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError
-from fairmargin.inference.contrast import MOST_DROPPED, Contrasts, few_samples, simultaneous_limits
+from fairmargin.inference.contrast import MOST_DROPPED, Contrasts, few_samples, simultaneous_limits, too_few_words
 from fairmargin.inference.curves import CurveTest, Known, Sorted, Squares, curve_test, error_factor, largest_bias
 from fairmargin.inference.design import absent_words
 from fairmargin.inference.estimate import NO_DIFFERENCE, NO_VERDICT, NOT_COMPARABLE, TOO_FEW, UNJUDGED, Estimate
@@ -452,9 +452,8 @@ def _verdict(
         return NOT_COMPARABLE, "there is no sample outside the group"
     few = few_samples(min(own, rest), settings)
     if few is not None:
-        side, what = "it has" if own <= rest else "its rest has", "samples" if settings.cluster is None else "clusters"
-        enough = f"a verdict needs {settings.fewest_for_verdict}"
-        return few, f"{side} {int(min(own, rest)):,} independent {what}; {enough}"
+        differs = settings.cluster is not None or settings.sample_weight is not None
+        return few, too_few_words(int(min(own, rest)), settings, own=own <= rest, effective=differs)
     if test.dropped[i] > MOST_DROPPED:
         lost = percent(float(test.dropped[i]))
         return NOT_COMPARABLE, f"{lost} of the samples lie in strata of the control that lack one side"

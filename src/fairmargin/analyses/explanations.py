@@ -25,11 +25,11 @@ VERDICT_MEANINGS = {
         "possible."
     ),
     TOO_FEW: (
-        "The group, or its rest, has fewer independent samples (people, where samples are clustered) than the audit "
-        "asks for. An interval may be shown; nothing is claimed."
+        "The group, or its rest, has fewer effective samples than the audit asks for (below the size where samples "
+        "have weights or form clusters). An interval may be shown; nothing is claimed."
     ),
     NO_VERDICT: (
-        f"The group, or its rest, has fewer than {FEWEST_FOR_VERDICT} independent samples: enough for an interval, but "
+        f"The group, or its rest, has fewer than {FEWEST_FOR_VERDICT} effective samples: enough for an interval, but "
         "tests of so few skewed distances raise too many false alarms. Nothing is claimed."
     ),
     NOT_COMPARABLE: (

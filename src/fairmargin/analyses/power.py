@@ -185,7 +185,7 @@ def power(
         drop, needed = setting.smallest_drop(float(units[i])), setting.samples_needed(sigma)
         fewest = chosen.fewest_for_verdict
         if min(effective[i], rest_effective[i]) < fewest and not math.isnan(drop):
-            drop = Undefined(f"fewer than {fewest} independent samples: an audit gives no verdict")
+            drop = Undefined(f"fewer than {fewest} effective samples: an audit gives no verdict")
         if not math.isnan(needed):  # from clusters to samples
             needed = max(needed * size / float(units[i]), fewest * size / float(effective[i]))
         gain = drop if math.isnan(drop) else 1 / (1 + drop) - 1

@@ -527,8 +527,8 @@ _MEANINGS = {
     LESS_ROBUST: "Fewer samples of the group withstand than of the rest, by more than chance explains.",
     MORE_ROBUST: "More samples of the group withstand than of the rest, by more than chance explains.",
     NO_DIFFERENCE: "The difference could be chance. This is no proof of equality.",
-    TOO_FEW: "The group, or its rest, has fewer independent samples than the analysis asks for. Nothing is claimed.",
-    NO_VERDICT: f"The group, or its rest, has fewer than {FEWEST_FOR_VERDICT} independent samples. Nothing is claimed.",
+    TOO_FEW: "The group, or its rest, has fewer effective samples than the analysis asks for. Nothing is claimed.",
+    NO_VERDICT: f"The group, or its rest, has fewer than {FEWEST_FOR_VERDICT} effective samples. Nothing is claimed.",
     NOT_COMPARABLE: "There is no one to compare with.",
 }
 

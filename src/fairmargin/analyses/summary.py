@@ -167,7 +167,7 @@ def headline(result: ComparedGroups[Any], control: str = "") -> str:
     if any(row.verdict == NO_DIFFERENCE for row in rows):
         radius = f" {radius_of(result.up_to)}" if math.isfinite(result.up_to) else ""
         return f"No significant difference between the groups of {quoted(result.partition)} was found{radius}."
-    return f"The groups of {quoted(result.partition)} could not be compared."
+    return f"No verdict on the groups of {quoted(result.partition)}."
 
 
 def summary(result: ComparedGroups[Any], control: str = "") -> list[str]:

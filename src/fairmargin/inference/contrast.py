@@ -20,7 +20,7 @@ from fairmargin.inference.estimate import (
 from fairmargin.inference.hall import Studentised
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, several
 
 LimitsAt = Callable[[float], Limits]  # limits at level 1 − α, for an α not greater than that of the settings
 
@@ -169,6 +169,23 @@ def few_samples(effective: float, settings: AuditSettings) -> Literal["too few s
     if effective < settings.smallest_group:
         return TOO_FEW
     return NO_VERDICT if effective < settings.fewest_for_verdict else None
+
+
+def too_few_words(number: int, settings: AuditSettings, *, own: bool, effective: bool) -> str:
+    """Say which side has too few samples for a verdict, and what they would suffice for.
+
+    >>> too_few_words(45, AuditSettings(), own=True, effective=True)
+    'it has 45 effective samples, enough for an interval; a verdict needs 50'
+    >>> too_few_words(1, AuditSettings(), own=False, effective=False)
+    'its rest has 1 sample; a reliable interval needs 30, a verdict 50'
+    """
+    least, enough = settings.smallest_group, settings.fewest_for_verdict
+    has = f"{'it' if own else 'its rest'} has {several(number, 'effective sample' if effective else 'sample')}"
+    if number >= least:
+        return f"{has}, enough for an interval; a verdict needs {enough}"
+    if least == enough:
+        return f"{has}; a verdict needs {enough}"
+    return f"{has}; a reliable interval needs {least}, a verdict {enough}"
 
 
 def verdict_of(i: int, contrasts: Contrasts, adjusted: float, settings: AuditSettings) -> Verdict:

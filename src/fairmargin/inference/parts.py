@@ -21,6 +21,7 @@ from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval
 from fairmargin.inference.sizes import sizes_of
 from fairmargin.inference.units import sum_of_others, sums_in_order
+from fairmargin.presentation.formatting import several
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,9 @@ def sigma_parts(
             accuracy = _ratio_of_shares(own, rest, own_size, rest_size, float(alpha[i]))
         reason = reason or ("" if own else f"no sample of group {label!r} is classified correctly")
         # Samples that belong together are correct together, at worst.
-        margin = _margin(margins[i], min(own * own_size, rest * rest_size), label, settings.smallest_group, bound)
+        margin = _margin(
+            margins[i], min(own * own_size, rest * rest_size), label, settings.smallest_group, design, bound
+        )
         parts.append(Parts(accuracy, Estimate.undefined(reason, bound) if reason else margin))
     return tuple(parts)
 
@@ -119,13 +122,14 @@ def _margins(
     return columns
 
 
-def _margin(margin: list[float], correct: float, label: str, least: int, bound: Bound) -> Estimate:
+def _margin(margin: list[float], correct: float, label: str, least: int, design: Design, bound: Bound) -> Estimate:
     value, low, high = margin
     side = f"group {label!r} or its rest"
     if not -1 < value < math.inf:
         return Estimate.undefined(f"no correct sample of {side} has a distance above 0", bound)
     if correct < least:
-        reason = f"{side} has {int(correct):,} correct samples; {least} are needed for an interval"
+        effective = "" if design.weights is None and design.cluster is None else "effective "
+        reason = f"{side} has {several(int(correct), f'correct {effective}sample')}; an interval needs {least}"
         return Estimate(value, math.nan, math.nan, bound, reason)
     return Estimate(value, min(low, value), max(high, value), bound)
 

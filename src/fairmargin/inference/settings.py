@@ -36,8 +36,8 @@ class CompareOptions(Options):
     up_to: Number = math.inf
     """Radius at which distances are capped: means are those of min(distance, up_to)."""
     smallest_group: Whole = 30
-    """Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples"; below 50,
-    those with as many get "no verdict"."""
+    """With fewer effective samples in the group or its rest: "too few samples". From this number to 49: an interval,
+    but no verdict. From 50: a verdict."""
     resamples: Whole = 2_000
     """Number of bootstrap resamples and of permutations."""
 
@@ -60,9 +60,9 @@ class AuditSettings(CompareOptions):
     up_to
         Radius at which distances are capped: means are those of min(distance, up_to).
     smallest_group
-        Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples". From this
-        number to 49 they have an interval but "no verdict", and from 50 on a verdict. With weights and clusters, the
-        effective number of samples counts.
+        Groups with fewer effective samples, or with fewer in their rest, get the verdict "too few samples". From this
+        number to 49 they have an interval but "no verdict", and from 50 on a verdict. The effective number is below the
+        size where samples have weights or form clusters.
     resamples
         Number of bootstrap resamples and of permutations.
     control

@@ -119,7 +119,7 @@ def useless_above(share: float) -> float:
     >>> useless_above(-0.3), useless_above(2.5)
     (99.0, 349.0)
     """
-    return USELESS * max(1.0, 1 + share) - 1
+    return min(USELESS * max(1.0, 1 + share) - 1, _MILLION)
 
 
 def relative_limits(share: float, low: float, high: float) -> str:
@@ -128,7 +128,7 @@ def relative_limits(share: float, low: float, high: float) -> str:
     >>> relative_limits(-0.2, -0.3, -0.1), relative_limits(-0.2, -0.9, 1e9)
     ('−30 % to −10 %', '−90 % to more than 100 times')
     """
-    most = min(useless_above(share), _MILLION)
+    most = useless_above(share)
     return limits_text(low, high, lambda end: f"more than {times(most)}" if end > most else signed_percent(end))
 
 
