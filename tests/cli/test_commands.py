@@ -1,5 +1,6 @@
 """Commands that other distributions add by entry points: listed, carried out, and a sentence where that fails."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -105,3 +106,10 @@ def test_without_the_papers_their_commands_are_not_listed(monkeypatch):
 
 def test_an_unknown_command_is_still_unknown():
     assert fairmargin("nonsense").exit_code == 2
+
+
+def test_the_package_runs_as_a_module():
+    shown = subprocess.run(
+        [sys.executable, "-m", "fairmargin", "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip().startswith("fairmargin ")

@@ -51,6 +51,8 @@ def test_the_exit_code_is_2_if_the_condition_cannot_be_decided_for_a_group(run):
     assert result.stdout == ""
     where = "sex=X (exact_linear), sex=X (exact_linear:norm=linf)"
     assert f"sigma_low < -0.99 cannot be decided for {where}: a value is undefined" in " ".join(result.stderr.split())
+    assert "a value is undefined (" in result.stderr
+    assert "1 sample" in result.stderr
     assert "--allow-undefined" in result.stderr
     assert "race" not in result.stderr
 

@@ -1,7 +1,7 @@
 """`fairmargin gate`: an exit code for a pipeline."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +9,7 @@ import typer
 from fairmargin.cli.console import errors, output, print_json, shown
 from fairmargin.cli.options import Json, Quiet, Run
 from fairmargin.core.suggestion import suggest
+from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def gate(
     if json_:
         plain = {"matching": list(map(_plain, found.matching)), "undefined": list(map(_plain, found.undefined))}
         print_json({"condition": condition, "checked": len(rows), **plain})
-    elif not quiet:
-        named = [n for n in conditions.columns_in(condition, rows) if n not in ("group", "partition", "estimator")]
+    named = [n for n in conditions.columns_in(condition, rows) if n not in ("group", "partition", "estimator")]
+    if not json_ and not quiet:
         for row in found.matching:
             values = ", ".join(f"{name} = {_short(row[name])}" for name in named)
             output.print(f"[red]fails[/] {shown(_name(row))}: {shown(values)}. {shown(row['finding'])}")
@@ -83,9 +84,10 @@ def gate(
         raise typer.Exit(MATCHED)
     if undecided:
         names = ", ".join(map(_name, undecided))
+        reasons = "; ".join(dict.fromkeys(_why_undefined(row, named) for row in undecided))
         errors.print(
-            f"[bold red]Error:[/] {shown(condition)} cannot be decided for {shown(names)}: a value is undefined. "
-            "Look at the report for the reason, or pass --allow-undefined.",
+            f"[bold red]Error:[/] {shown(condition)} cannot be decided for {shown(names)}: a value is undefined "
+            f"({shown(reasons)}). Pass --allow-undefined to let such groups pass.",
             soft_wrap=True,
         )
         raise typer.Exit(2)
@@ -95,6 +97,12 @@ def _name(row: Mapping[str, Any]) -> str:
     """Return the group of a row, and what else the row is about."""
     about = _about(row)
     return f"{row['partition']}={row['group']}" + (f" ({about})" if about else "")
+
+
+def _why_undefined(row: Mapping[str, Any], named: Sequence[str]) -> str:
+    """Return why the first undefined column of a row has no value; its finding where there is no other reason."""
+    missing = (row[name] for name in named if isinstance(row.get(name), float) and math.isnan(row[name]))
+    return next(filter(None, map(reason_of, missing)), str(row["finding"]).rstrip("."))
 
 
 def _about(row: Mapping[str, Any]) -> str:

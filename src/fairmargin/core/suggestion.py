@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_CUTOFF = 0.65  # similarity: "occupation" and "education" have 0.63, "sxe" and "sex" 0.67
 _SHOWN = 30  # maximum number of names listed; further names are counted
 
 
@@ -11,10 +12,12 @@ def suggest(given: str, known: Iterable[str]) -> str:
 
     >>> suggest("sxe", ["sex", "race"])
     "Did you mean 'sex'? There are: sex, race."
+    >>> suggest("occupation", ["age", "education"])
+    'There are: age, education.'
     """
     names = list(dict.fromkeys(map(str, known)))
     by_lower = {name.lower(): name for name in names}
-    close = get_close_matches(given.lower(), by_lower, n=1)
+    close = get_close_matches(given.lower(), by_lower, n=1, cutoff=_CUTOFF)
     question = f"Did you mean {by_lower[close[0]]!r}? " if close else ""
     return question + there_are(names)
 
