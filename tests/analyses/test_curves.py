@@ -124,10 +124,15 @@ def test_curves_are_compared_only_as_far_as_every_search_looked():
     assert found.end == 3
     assert all(row.robustness_bias_radius < 3 for row in found)
     assert found["F"].differences[1].reason == "curves are compared below a radius of 3 only"
-    assert "at 4 not compared" in found.at_radii
+    limit = "Curves are compared only below a radius of 3, the shortest search that found nothing."
+    assert found.at_radii.endswith(f"at 4 not compared. {limit}")
+    assert str(found).count(limit) == 1
+    assert limit in str(fm.compare_curves(distances, partition))
     assert math.isnan(found["F"].differences_p[1])
     (warning,) = found.warnings
-    assert re.search(r"below a radius of 3 only, because a search that found nothing ended there: \d+ % of", warning)
+    assert re.search(
+        r"\d+ % of the finite distances above 0 lie beyond 3, where the comparison of curves ends", warning
+    )
 
 
 def test_a_proof_that_nothing_can_be_found_is_no_gap_in_what_is_known():
@@ -144,6 +149,15 @@ def test_where_nothing_says_how_far_a_search_looked_the_largest_distance_found_i
     values = np.append(np.arange(1, 80.0), np.inf)
     found = fm.compare_curves(fm.Distances(values, values > 0, "upper", "l2"), fm.Partition.by("sex", ["F", "M"] * 40))
     assert found.end == 79
+    assert "below a radius of 79, the largest distance found." in str(found)
+
+
+def test_a_radius_that_was_asked_for_is_named_as_what_limits_the_comparison_of_curves():
+    distances, partition = distances_of(np.arange(1, 80.0), np.arange(1, 80.0))
+    found = fm.compare_curves(distances, partition, fm.AuditSettings(up_to=30))
+    assert (found.end, found.end_reason) == (30, "the one asked for")
+    assert "below a radius of 30, the one asked for." in str(found)
+    assert "below a radius" not in str(fm.compare_curves(distances, partition))
 
 
 def test_small_groups_and_single_groups_have_no_verdict_but_a_reason():

@@ -147,7 +147,9 @@ def test_beyond_every_search_nothing_is_compared_and_the_remedy_names_a_radius_t
     assert math.isnan(result.overall.p_equal)
     assert NO_DIFFERENCE not in str(result)
     assert AuditResult.from_json(result.to_json()).to_json() == result.to_json()
-    enough = float(result.finding(result["F"]).split("at most ")[1].split(",")[0])
+    assert [str(result).count(part) for part in ("2 of 2 groups cannot be compared", "Set `up_to=`")] == [1, 1]
+    (advice,) = (each for each in result.warnings if "cannot be compared" in each)
+    enough = float(advice.split("at most ")[1].split(",")[0])
     assert NOT_COMPARABLE not in verdicts(audited(values, 1.0, AuditSettings(resamples=400, up_to=enough)))
 
 
@@ -158,7 +160,7 @@ def test_a_few_samples_of_which_more_is_known_do_not_make_failed_searches_compar
     distances = upper(np.where((values > 1) | (tried != 1), np.inf, values), tried)
     beyond = audit(distances, halves(values), AuditSettings(resamples=400, up_to=5))
     assert verdicts(beyond) == [NOT_COMPARABLE] * 2
-    assert "at most 1," in beyond["F"].reason
+    assert "at most 1," in beyond.warnings[0]
     assert audit(distances, halves(values), QUICK).up_to <= 1
 
 

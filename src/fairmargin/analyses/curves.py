@@ -124,6 +124,8 @@ class CurveComparison(GroupTable[GroupCurves]):
         Radii that were chosen beforehand.
     end
         Radius up to which curves are compared, because distances are not known beyond it; inf if all are known.
+    end_reason
+        What decides that radius; empty if all are known.
     """
 
     FORMAT: ClassVar[Format] = Format(1, "comparison of curves", "Run `fm.compare_curves` again")
@@ -138,6 +140,7 @@ class CurveComparison(GroupTable[GroupCurves]):
     control: str = ""
     method: str = ""
     warnings: tuple[str, ...] = ()
+    end_reason: str = ""
 
     @property
     def title(self) -> str:
@@ -173,7 +176,16 @@ class CurveComparison(GroupTable[GroupCurves]):
             said = f"{' and '.join(found)} withstand than of the rest" if found else "no significant difference"
             known = any(row.differences[i].is_defined for row in self)
             parts.append(f"at {number(radius)} {said if known else 'not compared'}")
-        return f"At the chosen radii: {'; '.join(parts)}." if parts else ""
+        why = f" {self._limit}" if any(radius >= self.end for radius in self.radii) else ""
+        return f"At the chosen radii: {'; '.join(parts)}.{why}" if parts else ""
+
+    @property
+    def _limit(self) -> str:
+        """Below which radius curves are compared, and why; empty if all distances are known."""
+        if math.isinf(self.end):
+            return ""
+        why = f", {self.end_reason}" if self.end_reason else ""
+        return f"Curves are compared only below a radius of {number(self.end)}{why}."
 
     def finding(self, row: GroupCurves) -> str:
         """Return a group's verdict as a sentence."""
@@ -255,12 +267,8 @@ class CurveComparison(GroupTable[GroupCurves]):
         )
 
     def _notes(self) -> tuple[str, ...]:
-        if math.isinf(self.end):
-            return ()
-        return (
-            f"Curves are compared below a radius of {number(self.end)}: the one asked for, or the one up to which all "
-            "distances are known.",
-        )
+        said = not self._limit or any(radius >= self.end for radius in self.radii)
+        return () if said else (self._limit,)
 
 
 _READING = (
@@ -348,8 +356,9 @@ def compare_curves(
         return replace(found, warnings=(*found.warnings, *absent_words(partition, present)))
     wanted, cluster = chosen_radii(radii), chosen.cluster_codes(len(distances))
     weights = chosen.weights(len(distances))
-    end, warning = known_radius(distances)
-    end = min(end, chosen.up_to)
+    end, why, warning = known_radius(distances)
+    if chosen.up_to < end:
+        end, why, warning = chosen.up_to, "the one asked for", ""
     plain = Sorted.of(distances.values, partition.membership, len(partition.labels), weights)
     test = curve_test(distances.values, end, partition, chosen, cluster, plain)
     tested = ~np.isnan(test.p)
@@ -392,27 +401,31 @@ def compare_curves(
         control="" if chosen.control is None else chosen.control.name,
         method=_method(chosen, wanted),
         warnings=(warning,) if warning else (),
+        end_reason=why,
     )
 
 
-def known_radius(distances: Distances) -> tuple[float, str]:
-    """Return the radius below which all curves are known, and a warning if that is not far; inf if all are known.
+def known_radius(distances: Distances) -> tuple[float, str, str]:
+    """Return the radius below which all curves are known, what decides it, and a warning if that is not far.
+
+    The radius is inf, and the reason empty, if all are known.
 
     It is the shortest search that failed. Where nothing says how far a search looked, it is the largest distance found.
     """
     missing = distances.unreached
     if not missing.any():
-        return math.inf, ""
+        return math.inf, "", ""
     searched = np.full(missing.sum(), np.nan) if distances.tried is None else distances.tried[missing]
     found = distances.values[~missing]
     end = float(np.where(np.isnan(searched) | (searched == 0), found.max(initial=0.0), searched).min())
+    if math.isinf(end):
+        return end, "", ""
+    why = "the shortest search that found nothing" if (searched == end).any() else "the largest distance found"
     beyond = float((found[found > 0] > end).mean()) if (found > 0).any() else 0.0
     if beyond <= 0.2:
-        return end, ""
-    return end, (
-        f"Curves are compared below a radius of {number(end)} only, because a search that found nothing ended there: "
-        f"{percent(beyond)} of the finite distances above 0 lie beyond. Search farther to compare more."
-    )
+        return end, why, ""
+    lost = f"{percent(beyond)} of the finite distances above 0 lie beyond {number(end)}"
+    return end, why, f"{lost}, where the comparison of curves ends. Search farther to compare more."
 
 
 def _stretches(test: CurveTest, i: int, critical: float, end: float) -> tuple[Stretch | None, Stretch | None]:

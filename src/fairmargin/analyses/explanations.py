@@ -34,8 +34,9 @@ VERDICT_MEANINGS = {
     ),
     NOT_COMPARABLE: (
         "There is no one to compare with: no sample outside the group, or, where groups are compared within the values "
-        "of another attribute, one side is lacking there for more than a fifth of the samples. Or a search that ended "
-        "early forces a cap on all distances that cuts more than a fifth of them."
+        "of another attribute, one side is lacking there for more than a fifth of the samples. Or searches "
+        "ended early: more than 1 % of one side count beyond the radius up to which enough is known or, in an audit to "
+        "a precision, the shortest search forces a cap on all distances that cuts more than a fifth of them."
     ),
 }
 

@@ -187,7 +187,7 @@ def summary(result: ComparedGroups[Any], control: str = "") -> list[str]:
     unjudged: tuple[tuple[Verdict, str], ...] = (
         (TOO_FEW, "too few samples"),
         (NO_VERDICT, f"fewer than {FEWEST_FOR_VERDICT} samples on a side, which have an interval only"),
-        (NOT_COMPARABLE, "the table names the reason"),
+        (NOT_COMPARABLE, "not comparable, for the reason given below"),
     )
     for verdict, why in unjudged:
         if of[verdict]:

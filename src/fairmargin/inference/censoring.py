@@ -221,8 +221,9 @@ class Restricted:
     def warning(self) -> str:
         """How many groups cannot be compared, and what to do; empty if all can."""
         lost = sum(map(bool, self.gaps))
+        count = f"{lost:,} of {len(self.gaps):,} groups"
         return (
-            f"{lost:,} of {len(self.gaps):,} groups cannot be compared: {next(filter(None, self.gaps))}. {self.remedy}"
+            f"{count} cannot be compared, because too many searches failed before the cap. {self.remedy}"
             if lost
             else ""
         )
@@ -230,7 +231,7 @@ class Restricted:
     def withheld(self, rows: tuple[_Row, ...]) -> tuple[_Row, ...]:
         """Return rows without the numbers of which nothing is known up to T."""
         return tuple(
-            without_contrasts(row, gap, self.remedy, own_gap) if gap else row
+            without_contrasts(row, gap, "", own_gap) if gap else row
             for row, gap, own_gap in zip(rows, self.gaps, self.own_gaps, strict=True)
         )
 
