@@ -282,8 +282,8 @@ _READING = (
 def where_they_differ(row: GroupCurves) -> str:
     """Return at which radii fewer and more samples of a group withstand than of its rest.
 
-    >>> distances = Distances([1.0, 2.0] * 40, [True] * 80, "exact", "l2")
-    >>> where_they_differ(compare_curves(distances, Partition.by("sex", ["F", "M"] * 40))["F"])
+    >>> distances = Distances([1.0, 2.0] * 50, [True] * 100, "exact", "l2")
+    >>> where_they_differ(compare_curves(distances, Partition.by("sex", ["F", "M"] * 50))["F"])
     'fewer of its samples withstand at radii from 1 to 2 (0.0 % against 100.0 % at 1)'
     """
     parts: list[str] = []

@@ -84,7 +84,7 @@ def pseudo_values(
 
     >>> radius, found = np.array([1.0, 2.0, 2.0, 4.0]), np.array([True, False, True, True])
     >>> pseudo_values(radius, found, np.zeros(4, dtype=np.int64), 1, 4.0).values.round(3).tolist()
-    [1.0, 2.75, 2.0, 4.25]
+    [1.0, 4.0, 2.0, 4.0]
     """
     values, unknown, widening = np.minimum(radius, horizon), np.zeros(cells), np.ones(cells)
     within = found & (radius < horizon)
