@@ -170,7 +170,7 @@ def test_small_groups_and_single_groups_have_no_verdict_but_a_reason():
     alone = fm.compare_curves(*distances_of(rng.gamma(4, 1, 100)), radii=1)
     assert [row.verdict for row in alone] == [NOT_COMPARABLE]
     assert alone["F"].differences[0].reason == "there is no sample outside group 'F'"
-    assert alone.headline == "The curves of the groups of “sex” could not be compared."
+    assert alone.headline == "No verdict on the curves of the groups of “sex”."
 
 
 def test_equal_distances_and_distances_of_0_have_equal_curves():

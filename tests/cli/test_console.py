@@ -122,3 +122,13 @@ def test_console_page_and_json_agree_about_values_intervals_and_verdicts(kind, p
                 assert not column.interval or cell.interval in text
             if column.kind == "verdict":
                 assert cell.text == rows[row[0].text]["verdict"]
+
+
+def test_of_many_groups_the_console_prints_20_and_counts_the_others(printed):
+    rng = np.random.default_rng(0)
+    distances = Distances(rng.gamma(4, 1.0, 200), np.ones(200, dtype=bool), "exact", "l2")
+    groups = Partition.by("town", [f"t{number % 50}" for number in range(200)])
+    lines = printed(audit(distances, groups, AuditSettings(resamples=200)).section(), 140)
+    assert sum(bool(re.match(r" t\d+ ", line)) for line in lines) == 20
+    assert "… and 30 more; the page and the files of the run have all." in lines
+    assert any("join small ones (`--merge-below`" in line for line in lines)

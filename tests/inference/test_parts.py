@@ -112,7 +112,13 @@ def test_with_a_control_of_several_classes_parts_are_undefined() -> None:
 @pytest.mark.parametrize(
     ("group", "words"),
     [
-        ((200, 0.7, 0.8), ("It is misclassified more often (accuracy −30 %, interval ", ", and the mean distance of")),
+        (
+            (200, 0.7, 0.8),
+            (
+                "It is misclassified more often (relative to the accuracy of the rest: −30 %, ",
+                ", and the mean distance of",
+            ),
+        ),
         ((200, 0.7, 1.0), ("It is misclassified more often", "does not differ significantly (")),
         ((200, 0.5, 1.5), ("It is misclassified more often", "is larger (")),
         ((200, 1.0, 0.7), ("The mean distance of its correct samples is smaller", "accuracy does not differ sig")),

@@ -13,6 +13,7 @@ from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.tails import changes_without_tail
+from fairmargin.report.answer import answer_of
 from tests.inference.builders import exact, groups_of
 
 QUICK, ALONE = AuditSettings(resamples=400), Design(None, None)
@@ -47,7 +48,7 @@ def test_one_far_sample_among_400_takes_the_verdict_and_a_note_says_what_it_woul
     assert note in result.section().cautions
     row = result["g0"]
     assert row.sigma_median.high < 0
-    assert "Its median distance, however, is smaller than that of the rest: −2" in result.finding(row)
+    assert "Its median distance is also smaller than that of the rest: −2" in result.finding(row)
 
 
 def test_a_verdict_that_rests_on_far_samples_is_named_too() -> None:
@@ -143,3 +144,16 @@ def test_limits_that_tell_nothing_are_neither_printed_in_digits_nor_change_those
     assert said + "medians." in str(result)
     assert not re.search(r"\d,\d{3},\d{3}|e\+", str(result))
     assert max(row["sigma_high"] for row in result.records()) > 1e4
+    answer = answer_of([result])
+    assert "they do not decide it. Mean distances depend on single samples" in answer
+    assert "nothing here shows" not in answer
+
+
+def test_of_curves_that_differ_the_group_of_which_fewer_withstand_is_named_and_its_median_agrees() -> None:
+    rng = np.random.default_rng(0)
+    values = np.append(rng.gamma(2, 0.6, 200), rng.gamma(2, 0.4, 200))
+    values[-1] = 500.0
+    result = audit(exact(values), groups_of(200, 200), QUICK)
+    assert "The means of “g1” and its rest do not differ significantly" in result.hidden_difference
+    assert "fewer of its samples withstand" in result.hidden_difference
+    assert "Its median distance is also smaller" in result.finding(result["g1"])

@@ -29,6 +29,8 @@ from fairmargin.analyses.censored import (
 from fairmargin.analyses.changes import unfinished
 from fairmargin.analyses.curves import (
     DIFFERENT,
+    HIGHER,
+    LOWER,
     CurveComparison,
     bias_columns,
     compare_curves,
@@ -189,7 +191,9 @@ class AuditResult(ComparedGroups[GroupResult]):
             tested = "the tested groups are" if untested else "all groups are"
             sentences.append(f"Test of the assumption that {tested} equally robust: {p_equal}.")
         at_radii = "" if self.curves is None else self.curves.at_radii
-        more = (self._parts_of_least, self.hidden_difference, at_radii, self._single_samples)
+        if len(self.groups) > 2 and all(row.verdict == TOO_FEW for row in self):
+            sentences.append("No group is large enough: join small ones (`--merge-below`, `Partition.merge_below`).")
+        more = (self._parts_of_least, self.hidden_difference, at_radii, self.single_samples_words)
         return [sentences[0], *filter(None, more), *sentences[1:]]
 
     @property
@@ -211,10 +215,13 @@ class AuditResult(ComparedGroups[GroupResult]):
 
     @property
     def _hidden(self) -> list[str]:
-        return [row.group for row in by_sigma(self.groups) if self._only_curves_differ(row)]
+        """Groups of which only the curves differ, first those of which fewer samples withstand at some radius."""
+        found = [row.group for row in by_sigma(self.groups) if self._only_curves_differ(row)]
+        curves = self.curves
+        return found if curves is None else sorted(found, key=lambda group: curves[group].fewer is None)
 
     @property
-    def _single_samples(self) -> str:
+    def single_samples_words(self) -> str:
         """Sentence about groups whose mean depends on one distance, so that an interval of σ is very wide."""
         if self.censoring or not any(is_very_wide(row.sigma) for row in self):
             return ""
@@ -238,14 +245,20 @@ class AuditResult(ComparedGroups[GroupResult]):
         single = ""
         if not self.censoring and is_very_wide(row.sigma):
             single = single_samples([(row, largest_share(row.curve, self.up_to))])
-        return " ".join(filter(None, (self._verdict(row), curves, parts_words(row), single, median_words(row))))
+        return " ".join(filter(None, (self._verdict(row), curves, parts_words(row), single, self._median(row, curves))))
 
     def _short_finding(self, row: GroupResult) -> str:
         """Return the finding of a group without what the summary says of it."""
         hidden = self._hidden
         curves = self._difference_of_curves(row.group) if row.group in hidden[1:] else ""
         parts = "" if row is by_sigma(self.groups)[0] else parts_words(row)
-        return " ".join(filter(None, (self._verdict(row), curves, parts, median_words(row))))
+        return " ".join(filter(None, (self._verdict(row), curves, parts, self._median(row, curves))))
+
+    def _median(self, row: GroupResult, curves: str) -> str:
+        """Return what the median adds to the sentence on the curves of the group, if there is one."""
+        only = {LOWER: "smaller", HIGHER: "larger"}
+        also = only.get(self.curves[row.group].verdict, "") if curves and self.curves is not None else ""
+        return median_words(row, also=also)
 
     def _verdict(self, row: GroupResult) -> str:
         return finding(self, row, row.reason)
@@ -699,7 +712,7 @@ def _method(settings: AuditSettings, contrasts: Contrasts, known: Restricted) ->
         "exactly where the corrected p is significant. Spread over groups: by inverting a test that allows 0, or, of "
         "two groups, from the limits of gap and σ. Accuracy: exact binomial. "
         "Medians: order statistics. Parts of σ: exact binomial limits, and Hall's. "
-        f"Curves: {BAND if known.is_censored else 'Kolmogorov’s band'}. p-values: the largest of these "
+        f"Bands of curves: {BAND if known.is_censored else 'Kolmogorov’s band'}. p-values: the largest of these "
         f"methods and of a {contrasts.way}, corrected by Holm's method over the groups."
     )
 

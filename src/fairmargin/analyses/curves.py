@@ -163,7 +163,7 @@ class CurveComparison(GroupTable[GroupCurves]):
             return f"The curves of {quoted(first.group)} and its rest differ: {where_they_differ(first)}.{also}"
         if any(row.verdict == NO_DIFFERENCE for row in self):
             return f"No significant difference between the curves of the groups of {quoted(self.partition)} was found."
-        return f"The curves of the groups of {quoted(self.partition)} could not be compared."
+        return f"No verdict on the curves of the groups of {quoted(self.partition)}."
 
     @property
     def at_radii(self) -> str:
@@ -233,7 +233,7 @@ class CurveComparison(GroupTable[GroupCurves]):
                 for i, radius in enumerate(self.radii)
             ),
             (
-                Column("robustness bias", "largest, in points", hidden=True, interval=level),
+                Column("robustness bias", "of correct samples", hidden=True, interval=level),
                 [share(row.robustness_bias_max, signed=False, unit="") for row in rows],
             ),
             (Column("at radius", hidden=True), [_radius_cell(row.robustness_bias_radius) for row in rows]),

@@ -92,7 +92,7 @@ def parts_words(row: Measured) -> str:
     if row.verdict != LESS_ROBUST or any(np.isnan([part.low, part.high]).any() for part in parts):
         return ""
     accuracy, margin = parts
-    wrong = f"is misclassified more often (accuracy {_with_limits(accuracy)} relative to the rest)"
+    wrong = f"is misclassified more often (relative to the accuracy of the rest: {_with_limits(accuracy)})"
     near = f"the mean distance of its correct samples is smaller ({_with_limits(margin)} relative to the rest)"
     if accuracy.high < 0 and margin.high < 0:
         return f"It {wrong}, and {near}."
@@ -111,15 +111,19 @@ def _other_part(part: Estimate) -> str:
     return f"{'is larger' if part.low > 0 else 'does not differ significantly'} ({_with_limits(part)})"
 
 
-def median_words(row: Measured) -> str:
-    """Say that the medians differ where the means do not, or differ in the other direction; empty elsewhere."""
+def median_words(row: Measured, *, also: str = "") -> str:
+    """Say that the medians differ where the means do not, or differ in the other direction; empty elsewhere.
+
+    `also` is the direction, "larger" or "smaller", of which the sentence before speaks.
+    """
     median = row.sigma_median
     if not (median.low > 0 or median.high < 0) or row.verdict not in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE):
         return ""
     if row.verdict == (MORE_ROBUST if median.low > 0 else LESS_ROBUST):
         return ""
     which = "larger" if median.low > 0 else "smaller"
-    return f"Its median distance, however, is {which} than that of the rest: {_with_limits(median)}."
+    how = " is also" if which == also else ", however, is"
+    return f"Its median distance{how} {which} than that of the rest: {_with_limits(median)}."
 
 
 def _with_limits(estimate: Estimate) -> str:
@@ -219,9 +223,10 @@ def measures_section(rows: Sequence[Any], confidence: float, up_to: float, name:
                 rows,
                 columns,
                 caption=(
-                    "Every group relative to the rest. The median does not depend on how far the farthest samples "
-                    "are. Accuracy part and margin part (the mean distance of correct samples) multiply to σ: "
-                    f"1 + σ = (1 + accuracy part) · (1 + margin part).{cap} The {level_text(confidence)} intervals "
+                    "Every group relative to the rest. The median is that of all samples, of which misclassified ones "
+                    "have distance 0; it does not depend on how far the "
+                    "farthest samples are. Accuracy part and margin part (the mean distance of correct samples) multiply to "
+                    f"σ: 1 + σ = (1 + accuracy part) · (1 + margin part).{cap} The {level_text(confidence)} intervals "
                     "hold for all groups at once."
                 ),
                 label=f"Other measures of {plain(name)}",

@@ -216,7 +216,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
                 return f"Under {where}, {which} samples of {listed(of[verdict])} withstand than of the rest."
         if of[NO_DIFFERENCE]:
             return f"Under {where}, no significant difference between the groups of {quoted(self.partition)} was found."
-        return f"The groups of {quoted(self.partition)} could not be compared."
+        return f"No verdict on the groups of {quoted(self.partition)}."
 
     def summary(self) -> list[str]:
         """Return sentences about the partition as a whole."""

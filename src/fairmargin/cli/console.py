@@ -33,6 +33,7 @@ class _Output(Console):
 output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
+_MOST_ROWS = 20  # of a table; the report shows all
 _WIDEST_TEXT = 30  # of a name or verdict on one line; longer ones are wrapped before a column is hidden
 _COLOURS = {"less": "red", "more": "green", "bad": "red", "good": "green"}
 
@@ -53,6 +54,8 @@ def show_section(section: "Section") -> None:
     output.print(f"[bold]{shown(heading)}[/]", soft_wrap=True)
     for table in section.tables:
         output.print(_printed(table))
+        if len(table.rows) > _MOST_ROWS:
+            output.print(f"… and {len(table.rows) - _MOST_ROWS:,} more; the page and the files of the run have all.")
     for sentence in filter(None, (section.answer, *section.sentences, *_unjudged(section))):
         output.print(shown(sentence), soft_wrap=True)
     for note in (*section.notes, *section.cautions):
@@ -65,7 +68,7 @@ def _unjudged(section: "Section") -> list[str]:
     marks = section.tables[0].marks if section.tables else ()
     if len(marks) != len(section.findings):
         return []
-    return [sentence for sentence, mark in zip(section.findings, marks, strict=True) if mark == "missing"]
+    return [sentence for sentence, mark in zip(section.findings, marks, strict=True) if mark == "missing"][:_MOST_ROWS]
 
 
 def _printed(given: "SectionTable") -> Table:
@@ -84,7 +87,7 @@ def _printed(given: "SectionTable") -> Table:
             overflow="fold",
             min_width=min(11, column.width) if wraps else None,
         )
-    for number in range(len(given.rows)):
+    for number in range(min(len(given.rows), _MOST_ROWS)):
         colour = _COLOURS.get(given.marks[number] if given.marks else "", "")
         cells = [(shown(column.texts[number]), column.kind) for column in columns]
         table.add_row(*(f"[{colour}]{text}[/]" if colour and kind == "verdict" else text for text, kind in cells))

@@ -101,6 +101,7 @@ def audits_answer(results: Sequence[ComparedGroups[Any]]) -> str:
     shown = [found for found in unequal.values() if found is not None]
     silent = [name for name in names if unequal[name] is None and _was_judged(results, name)]
     unjudged = [name for name in names if unequal[name] is None and name not in silent]
+    single = [r.single_samples_words for r in results if isinstance(r, AuditResult) and r.single_samples_words]
     hidden = [r.hidden_difference for r in results if isinstance(r, AuditResult) and r.hidden_difference]
     sentences = []
     if shown:
@@ -115,6 +116,8 @@ def audits_answer(results: Sequence[ComparedGroups[Any]]) -> str:
             for r, row in shown
         ]
         sentences.append(f"The clearest difference{'s' if len(shown) > 1 else ''}: {listed(evidence)}.")
+    elif silent and single:
+        sentences.append("No significant difference between mean distances was found, but they do not decide it.")
     elif silent and hidden:
         sentences.append("No significant difference between mean distances was found.")
     elif silent:
@@ -123,7 +126,7 @@ def audits_answer(results: Sequence[ComparedGroups[Any]]) -> str:
         sentences.append("This audit cannot tell: no group could be compared with the rest.")
     if silent and shown:
         sentences.append(f"By {listed([quoted(n) for n in silent])} no significant difference was found.")
-    sentences += hidden
+    sentences += single + hidden
     if silent:
         sentences.append("That is no proof of equality; the intervals show which differences remain possible.")
     if unjudged and (shown or silent):

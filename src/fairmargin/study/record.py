@@ -235,9 +235,8 @@ class RunRecord(_Stored):
         return tuple(dict.fromkeys(filter(None, named)))
 
     def __repr__(self) -> str:
-        kinds = ", ".join(
-            f"{kind} by {by}" for kind, by in dict.fromkeys((r.kind, r.about.partition) for r in self.results)
-        )
+        about = dict.fromkeys((each.kind, each.about.partition) for each in self.results)
+        kinds = ", ".join(f"{kind} by {by}" if by else kind for kind, by in about)
         return f"RunRecord({self.status}; {kinds or 'no results'})"
 
     __str__ = __repr__

@@ -47,7 +47,7 @@ def test_columns_that_look_sensitive_do_not_move_and_age_only_rises():
 
 
 @pytest.mark.parametrize(
-    "name", ["sex", "Gender", "race", "ethnic_group", "AGE", "religion", "nationality", "birth date"]
+    "name", ["sex", "Gender", "race", "ethnic_group", "AGE", "religion", "nationality", "birth date", "relationship"]
 )
 def test_names_of_sensitive_columns_are_recognised(name):
     assert looks_sensitive(name)

@@ -15,7 +15,8 @@ from fairmargin.study.rules_file import fields_of, table_text, toml_value
 _SENSITIVE = frozenset((
     "sex", "gender", "race", "racial", "ethnic", "ethnicity", "religion", "religious", "nationality", "native",
     "citizen", "citizenship", "foreign", "foreigner", "immigrant", "immigration", "age", "birth", "birthday", "dob",
-    "marital", "disability", "disabled", "handicap", "pregnant", "pregnancy", "orientation", "caste", "skin", "veteran",
+    "marital", "relationship", "disability", "disabled",
+    "handicap", "pregnant", "pregnancy", "orientation", "caste", "skin", "veteran",
 ))  # fmt: skip
 """Words in the names of columns that say what a person is, or what the law protects."""
 _RISING = frozenset(("age", "tenure", "seniority"))
