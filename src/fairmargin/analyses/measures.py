@@ -224,8 +224,8 @@ def measures_section(rows: Sequence[Any], confidence: float, up_to: float, name:
                 columns,
                 caption=(
                     "Every group relative to the rest. The median is that of all samples, of which misclassified ones "
-                    "have distance 0; it does not depend on how far the "
-                    "farthest samples are. Accuracy part and margin part (the mean distance of correct samples) multiply to "
+                    "have distance 0; it does not depend on how far the farthest samples are. Accuracy part and margin "
+                    "part (the mean distance of correct samples) multiply to "
                     f"σ: 1 + σ = (1 + accuracy part) · (1 + margin part).{cap} The {level_text(confidence)} intervals "
                     "hold for all groups at once."
                 ),
