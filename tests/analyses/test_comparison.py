@@ -248,6 +248,25 @@ def test_changes_between_bounds_are_warned_of_and_exact_ones_are_not():
     assert compare(upper, before, partition, QUICK)["g0"].change.bound is Bound.LOWER
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (0.5, 0.8, "The gap to the rest narrowed for “g0” (σ from −50.0 % to −20.0 %) and “g1” (σ from"),
+        (0.8, 0.5, "The gap to the rest widened for “g0” (σ from −20.0 % to −50.0 %) and “g1” (σ from"),
+        (0.8, 1.25, "The gap to the rest changed sides for “g0” (σ from −20.0 % to +25.0 %) and “g1” (σ from"),
+        (0.8, 0.8, "No significant change of a gap between a group and its rest (σ) was found."),
+    ],
+)
+def test_a_comparison_says_whether_gaps_closed(before: float, after: float, said: str) -> None:
+    values = np.tile(np.random.default_rng(0).gamma(4, 1, 200), 2)
+    first, second = (exact(values * np.repeat([factor, 1.0], 200)) for factor in (before, after))
+    found = compare(first, second, groups(200, 200), QUICK)
+    assert found.gaps.startswith(said)
+    assert found.gaps in found.sentences()
+    few = [Distances(each.values[::8], each.correct[::8], "exact", "l2") for each in (first, second)]
+    assert compare(*few, groups(25, 25), QUICK).gaps == ""
+
+
 def test_the_only_group_has_no_sigma_and_the_reason_is_that_there_is_no_other_group() -> None:
     values = np.random.default_rng(0).gamma(2, 1, 60)
     found = compare(exact(values), exact(2 * values), groups(60), QUICK)

@@ -280,6 +280,10 @@ def test_exact_distances_of_a_linear_model_and_of_trees_are_compared_if_norm_and
         means = {row["group"]: values[sex == row["group"]].mean() for row in found["groups"]}
         assert {row["group"]: row[when] for row in found["groups"]} == pytest.approx(means)
     assert not [each for each in found["warnings"] if "estimator" in each]
+    assert found["estimator"] == "exact_linear:norm=l1 before, exact_tree:norm=l1 after"
+    shown = succeeded(fairmargin("compare", run, tmp_path / "forest")).stdout
+    assert found["estimator"] in shown
+    assert "gap" in shown
 
     audited(folder, tmp_path / "l2", "--norm", "l2", **forest)
     compared = refused(fairmargin("compare", run, tmp_path / "l2"))
@@ -295,6 +299,11 @@ def test_exact_distances_of_a_linear_model_and_of_trees_are_compared_if_norm_and
     compared = refused(fairmargin("compare", run, tmp_path / "other"))
     assert "unit of column 'age' is " in compared
     assert "in the first run and 5.0 in the second" in compared
+    (tmp_path / "fixed.toml").write_text("[age]\nimmutable = true\n", encoding="utf-8")
+    audited(folder, tmp_path / "fixed", "--columns", tmp_path / "fixed.toml", **forest)
+    compared = refused(fairmargin("compare", run, tmp_path / "fixed"))
+    assert "immutable of column 'age' is False in the first run and True in the second; columns that define" in compared
+    assert "units" not in compared
 
 
 def test_a_run_that_lost_some_results_continues(folder, usual, tmp_path):

@@ -131,6 +131,21 @@ class Comparison(GroupTable[GroupChange]):
             return f"No significant change of any group of {quoted(self.partition)} was found."
         return f"No group of {quoted(self.partition)} has enough samples for a verdict."
 
+    @property
+    def gaps(self) -> str:
+        """Whose gap to the rest (σ) narrowed, widened or changed sides, in a sentence; empty if σ was never tested."""
+        tested = [row for row in self if not math.isnan(row.sigma_p_adjusted) and row.sigma_change.is_defined]
+        changed: dict[str, list[str]] = {}
+        for row in tested:
+            if row.sigma_change.low > 0 or row.sigma_change.high < 0:
+                old, new = row.sigma_before, row.sigma_after
+                how = "changed sides" if old * new < 0 else "narrowed" if abs(new) < abs(old) else "widened"
+                said = f"{quoted(row.group)} (σ from {table_percent(old)} to {table_percent(new)})"
+                changed.setdefault(how, []).append(said)
+        if changed:
+            return " ".join(f"The gap to the rest {how} for {listed(names)}." for how, names in changed.items())
+        return "No significant change of a gap between a group and its rest (σ) was found." if tested else ""
+
     def section(self) -> Section:
         """Return the change of every group's mean distance and σ."""
         capped = f"distances capped at {number(self.up_to)}" if math.isfinite(self.up_to) else ""
@@ -144,6 +159,7 @@ class Comparison(GroupTable[GroupChange]):
             title=f"What changed, by {plain(self.partition)}",
             about=" · ".join(filter(None, about)),
             answer=self.headline,
+            sentences=tuple(filter(None, [self.gaps])),
             findings=tuple(self.finding(row) for row in self),
             cautions=tuple(self.notes()),
             tables=(_changes_table(self),),

@@ -39,10 +39,12 @@ def compare_runs(
             "take the same columns."
         )
     if old.provenance.domain != new.provenance.domain:
+        rule = _differing_rule(old, new)
+        what = rule or "different bounds or scales (--bounds, --scale), or different rules of columns (--columns)"
+        effect = "count other changes" if rule else "are in different units"
         raise InputError(
-            f"{first.path} and {second.path} were measured with different bounds or scales (--bounds, --scale), or "
-            f"different rules of columns (--columns){_differing_rule(old, new)}, so that their distances are in "
-            "different units. Audit both models with the same."
+            f"{first.path} and {second.path} were measured with {what}, so that their distances {effect}. Audit both "
+            "models with the same."
         )
     for folder, record in before, after:
         _refuse_without_audit(folder, record)
@@ -64,7 +66,11 @@ def compare_runs(
         settings = settings_of(first, left).model_copy(update={"control": None})
         _check_weights((first, settings), (second, settings_of(second, right)), order, len(groups))
         result = compare(earlier, later, groups, settings)
-        found.append((left.about, _with_notes(result, str(left.settings.get("control", "")), note)))
+        about = left.about
+        if right.about.estimator != about.estimator:
+            both = f"{about.estimator} before, {right.about.estimator} after"
+            about = about.model_copy(update={"estimator": both})
+        found.append((about, _with_notes(result, str(left.settings.get("control", "")), note)))
     return found
 
 
@@ -108,7 +114,7 @@ def _with_notes(comparison: Comparison, control: str, pairing: str) -> Compariso
 
 
 def _differing_rule(old: RunRecord, new: RunRecord) -> str:
-    """Return in words the first rule of a column that differs between two runs on tables; "" if there are none."""
+    """Return in words the first rule of a column that differs between two runs on tables; empty if there are none."""
     before, after = (
         {rule.group: rule for _, rules in record.of_kind("columns") for rule in rules.groups} for record in (old, new)
     )
@@ -116,7 +122,9 @@ def _differing_rule(old: RunRecord, new: RunRecord) -> str:
         for field in ("kind", *_RULES):
             values = [getattr(each, field) for each in (rule, after.get(name)) if each is not None]
             if len(values) == 2 and values[0] != values[1]:
-                return f": {field} of column {name!r} is {values[0]!r} in the first run and {values[1]!r} in the second"
+                where = f"{field} of column {name!r} is {values[0]!r} in the first run and {values[1]!r} in the second"
+                groups = "; columns that define groups (--group) do not move unless a rule says so"
+                return f"different rules of columns ({where}{groups if field == 'immutable' else ''})"
     return ""
 
 
