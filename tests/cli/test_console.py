@@ -131,4 +131,4 @@ def test_of_many_groups_the_console_prints_20_and_counts_the_others(printed):
     lines = printed(audit(distances, groups, AuditSettings(resamples=200)).section(), 140)
     assert sum(bool(re.match(r" t\d+ ", line)) for line in lines) == 20
     assert "… and 30 more; the page and the files of the run have all." in lines
-    assert any("join small ones (`--merge-below`" in line for line in lines)
+    assert any("join small ones (`--merge-below`, `Partition.merge`)" in line for line in lines)

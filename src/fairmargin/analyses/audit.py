@@ -192,7 +192,7 @@ class AuditResult(ComparedGroups[GroupResult]):
             sentences.append(f"Test of the assumption that {tested} equally robust: {p_equal}.")
         at_radii = "" if self.curves is None else self.curves.at_radii
         if len(self.groups) > 2 and all(row.verdict == TOO_FEW for row in self):
-            sentences.append("No group is large enough: join small ones (`--merge-below`, `Partition.merge_below`).")
+            sentences.append("No group is large enough: join small ones (`--merge-below`, `Partition.merge`).")
         more = (self._parts_of_least, self.hidden_difference, at_radii, self.single_samples_words)
         return [sentences[0], *filter(None, more), *sentences[1:]]
 
