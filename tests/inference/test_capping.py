@@ -153,6 +153,16 @@ def test_beyond_every_search_nothing_is_compared_and_the_remedy_names_a_radius_t
     assert NOT_COMPARABLE not in verdicts(audited(values, 1.0, AuditSettings(resamples=400, up_to=enough)))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_radius_that_is_advised_is_rounded_so_that_it_is_near_enough(seed):
+    depth = np.random.default_rng(seed).uniform(0.1, 1.2, 400)
+    distances = upper(np.where(depth >= GAP, GAP, np.inf), depth)
+    known = restrict(distances, halves(GAP), None, 2.0)
+    assert all(known.gaps)
+    advised = float(known.remedy.split("at most ")[1].split(",")[0])
+    assert restrict(distances, halves(GAP), None, advised).gaps == ("", "")
+
+
 @pytest.mark.parametrize("depth", [math.inf, 6.0, math.nan], ids=["proven", "searched far", "of unknown depth"])
 def test_a_few_samples_of_which_more_is_known_do_not_make_failed_searches_comparable(depth):
     values = np.random.default_rng(0).uniform(0.5, 1.5, 400)

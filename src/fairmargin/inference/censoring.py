@@ -270,7 +270,7 @@ def restrict(
     if short.size and short.min() == 0:
         remedy = "Search farther."
     elif short.size:
-        remedy = f"Set `up_to=` (--up-to) to at most {short.min():.4g}, or search farther."
+        remedy = f"Set `up_to=` (--up-to) to at most {_not_above(float(short.min()))}, or search farther."
     return Restricted(plain.values, within.values, low, high, True, plain.widening, own_gaps, gaps, remedy)
 
 
@@ -294,6 +294,17 @@ def _pseudo_values(
     rest_lost, rest_of = (sum_of_others(part, axis=0) for part in (lost, of))
     rest_share = np.divide(rest_lost, rest_of, out=np.zeros(len(of)), where=rest_of > 0)
     return _InCells(found.values, found.reach, found.widening, (lost / of, rest_share))
+
+
+def _not_above(radius: float) -> str:
+    """Return a radius above 0 in four digits, rounded down, so that what is known up to it is enough.
+
+    >>> _not_above(1.15678), _not_above(1.0), _not_above(0.00123456)
+    ('1.156', '1', '0.001234')
+    """
+    step = 10.0 ** (math.floor(math.log10(radius)) - 3)
+    nearest = f"{radius:.4g}"
+    return nearest if float(nearest) <= radius else f"{float(nearest) - step:.4g}"
 
 
 def _gap(label: str, own: float, rest: float, up_to: float) -> str:
