@@ -184,6 +184,9 @@ def _columns(rng: np.random.Generator, kind: str, rows: int, audited: int) -> li
 
 
 def _is_plain(column: Drawn) -> bool:
+    """Return whether an array can hold a column. The columns of an array have no names, so they form no group."""
+    if column.sort == "dummy":
+        return False
     return column.train.dtype == np.float64 and (column.rule is None or "kind" not in column.rule)
 
 
