@@ -148,6 +148,7 @@ def test_beyond_every_search_nothing_is_compared_and_the_remedy_names_a_radius_t
     assert NO_DIFFERENCE not in str(result)
     assert AuditResult.from_json(result.to_json()).to_json() == result.to_json()
     assert [str(result).count(part) for part in ("2 of 2 groups cannot be compared", "Set `up_to=`")] == [1, 1]
+    assert result.finding(result["F"]).endswith("how far those distances reach).")
     (advice,) = (each for each in result.warnings if "cannot be compared" in each)
     enough = float(advice.split("at most ")[1].split(",")[0])
     assert NOT_COMPARABLE not in verdicts(audited(values, 1.0, AuditSettings(resamples=400, up_to=enough)))

@@ -121,7 +121,7 @@ def without_contrasts(row: _Row, reason: str, remedy: str, own_mean: str = "") -
             changed[field.name] = undefined_like(value, why)
     changed |= {"verdict": NOT_COMPARABLE} | ({"met": False} if hasattr(row, "met") else {})
     if hasattr(row, "reason"):
-        changed["reason"] = f"{reason}. {remedy}".rstrip(".")
+        changed["reason"] = f"{reason}. {remedy}".rstrip(". ")
     return replace(row, **changed)
 
 
