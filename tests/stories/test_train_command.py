@@ -248,7 +248,7 @@ def test_groups_with_too_few_samples_at_an_epoch_are_named(tmp_path: Path) -> No
     options = ["--audit-epochs", "last", "--estimator", "first_order", *QUICK, *FAST, "--audit-per-group"]
     few = succeeded(fairmargin(*digits(*options, 12, "--group", "ink", "--out", tmp_path / "few"))).stdout
     assert "Too few samples for a verdict: heavy, light, medium." in few
-    enough = succeeded(fairmargin(*digits(*options, 40, "--group", "ink", "--out", tmp_path / "run"))).stdout
+    enough = succeeded(fairmargin(*digits(*options, 60, "--group", "ink", "--out", tmp_path / "run"))).stdout
     assert "Too few samples" not in enough
     table = enough.partition("σ by ink")[2]
     assert re.search(r"−\d+\.\d %", table)
